@@ -1,0 +1,103 @@
+package model
+
+import (
+	"errors"
+	"fmt"
+)
+
+// The errors a caller acts on. Each says what is certain and what to do next.
+var (
+	// ErrInvalid: the message can never be stored or sent as it is. Nothing was
+	// stored. Correct it; repeating it unchanged cannot help. The error is an
+	// [*InvalidError].
+	ErrInvalid = errors.New("invalid message")
+	// ErrNotStored: it is certain that no row was stored. Repeat when the cause is gone.
+	ErrNotStored = errors.New("not stored")
+	// ErrStoreUnknown: the row may or may not be stored (the connection broke or the
+	// deadline passed while the INSERT ran). Repeat with the same ids: that makes one row
+	// whichever was the case. The error is a [*StoreError], which carries the ids.
+	ErrStoreUnknown = errors.New("may or may not be stored")
+	// ErrConflict: a row with this id exists and its content differs. Nothing was
+	// stored. The id was used for two messages: a mistake in how ids are made.
+	ErrConflict = errors.New("the id exists with other content")
+	// ErrDead: a row with this id and this content exists and is DEAD: it is out of
+	// attempts and waits for an operator. Nothing was stored. Replay or discard it.
+	ErrDead = errors.New("the id exists and is DEAD")
+	// ErrTxMustRollBack: a statement on the caller's transaction failed. The
+	// transaction may be broken or half gone: roll it back and run it again as a whole.
+	// The driver's own error is wrapped unchanged.
+	ErrTxMustRollBack = errors.New("the transaction must be rolled back")
+	// ErrRowsMissing: after the commit the rows are not in the table: the transaction
+	// was rolled back after all, or it ran on another database, or the read went to a
+	// replica. Nothing was sent.
+	ErrRowsMissing = errors.New("rows are missing after commit")
+	// ErrNotDrained: Close gave up waiting. The rows concerned are safe; the compensator
+	// sends them. The error text says how many.
+	ErrNotDrained = errors.New("not drained")
+	// ErrClosed: the publisher, sender or store was closed. Nothing was stored.
+	ErrClosed = errors.New("closed")
+	// ErrCorrupt: a stored row's properties cannot be decoded. It can never be sent as
+	// it is.
+	ErrCorrupt = errors.New("corrupt properties")
+	// ErrNewerCodec: a stored row's properties were written by a newer version of this
+	// library. Leave the row alone and upgrade.
+	ErrNewerCodec = errors.New("properties written by a newer version")
+)
+
+// InvalidError says which field of a message is refused, why, and where the bound
+// lies. It is [ErrInvalid].
+type InvalidError struct {
+	// Field is the field as the caller knows it, such as "routing_key" or
+	// `headers["retry"]`.
+	Field string
+	// Reason is what is wrong, with length and limit where there is one.
+	Reason string
+	// Index is the position in a batch, or -1 for a single message.
+	Index int
+}
+
+// Error implements error.
+func (e *InvalidError) Error() string {
+	if e.Index >= 0 {
+		return fmt.Sprintf("message %d: %s %s", e.Index, e.Field, e.Reason)
+	}
+	return e.Field + " " + e.Reason
+}
+
+// Unwrap makes errors.Is(err, ErrInvalid) true.
+func (*InvalidError) Unwrap() error { return ErrInvalid }
+
+// StoreError is a failure to store: Kind is [ErrNotStored], [ErrStoreUnknown],
+// [ErrConflict], [ErrDead], [ErrTxMustRollBack] or [ErrRowsMissing]; errors.Is sees
+// both it and the cause.
+type StoreError struct {
+	// Kind is the sentinel that tells the caller what to do.
+	Kind error
+	// IDs are the ids of the messages concerned, to repeat with or to look for.
+	IDs []string
+	// Err is the cause, unchanged; nil where there is none.
+	Err error
+}
+
+// Error implements error. At most three ids are shown.
+func (e *StoreError) Error() string {
+	s := e.Kind.Error()
+	switch n := len(e.IDs); {
+	case n > 3:
+		s = fmt.Sprintf("%s (ids %v and %d more)", s, e.IDs[:3], n-3)
+	case n > 0:
+		s = fmt.Sprintf("%s (ids %v)", s, e.IDs)
+	}
+	if e.Err != nil {
+		s += ": " + e.Err.Error()
+	}
+	return s
+}
+
+// Unwrap returns the sentinel and the cause.
+func (e *StoreError) Unwrap() []error {
+	if e.Err == nil {
+		return []error{e.Kind}
+	}
+	return []error{e.Kind, e.Err}
+}

@@ -1,0 +1,178 @@
+package model
+
+import (
+	"fmt"
+	"math"
+	"reflect"
+	"time"
+	"unicode/utf8"
+)
+
+// maxDepth bounds the nesting of header tables and arrays.
+const maxDepth = 32
+
+// NormalizeHeaders returns a deep copy of h in which every value has one of the Go
+// types that have an AMQP 0-9-1 field type of their own, or an [*InvalidError]. What it
+// returns is encodable by every AMQP client and equal to what a consumer receives:
+//
+//	given                                    becomes             AMQP
+//	nil                                      nil                 V
+//	bool                                     bool                t
+//	int8, int16, int32                       same                b, s, I
+//	int, int64                               int64               l
+//	uint8, uint16, uint32                    same                B, u, i
+//	uint, uint64 up to math.MaxInt64         int64               l
+//	float32, float64                         same                f, d
+//	string (valid UTF-8)                     string              S
+//	[]byte (nil is empty)                    []byte              x
+//	time.Time                                UTC, whole seconds  T
+//	Decimal                                  Decimal             D
+//	map with string keys                     map[string]any      F
+//	slice or array (nil is empty)            []any               A
+//
+// A named type of one of these kinds becomes the plain type. Refused are uint64 above
+// math.MaxInt64, time.Duration (say the unit: send a number), strings that are not
+// UTF-8 (use []byte), structs, pointers, functions, channels and complex numbers; key
+// names over 255 bytes, not UTF-8 or with NUL; nesting deeper than 32; at the top level
+// CC and BCC (they would route where nobody looks) and the reserved prefix x-transmsg-.
+// NaN of any bit pattern becomes the one NaN.
+func NormalizeHeaders(h map[string]any) (map[string]any, error) {
+	if len(h) == 0 {
+		return nil, nil
+	}
+	out := make(map[string]any, len(h))
+	for k, v := range h {
+		field := fmt.Sprintf("headers[%.60q]", k)
+		if reason := checkHeaderName(k); reason != "" {
+			return nil, invalid(field, "%s", reason)
+		}
+		if reason := reservedHeader(k); reason != "" {
+			return nil, invalid(field, "%s", reason)
+		}
+		nv, reason := normalizeValue(v, 1)
+		if reason != "" {
+			return nil, invalid(field, "%s", reason)
+		}
+		out[k] = nv
+	}
+	return out, nil
+}
+
+func checkHeaderName(k string) string {
+	switch {
+	case len(k) > maxShortStr:
+		return fmt.Sprintf("name has %d bytes, the limit is %d", len(k), maxShortStr)
+	case !utf8.ValidString(k):
+		return "name must be valid UTF-8"
+	case hasNUL(k):
+		return "name must not contain NUL"
+	}
+	return ""
+}
+
+// normalizeValue converts one value, or says why it cannot.
+func normalizeValue(v any, depth int) (any, string) {
+	if depth > maxDepth {
+		return nil, fmt.Sprintf("is nested deeper than %d", maxDepth)
+	}
+	switch x := v.(type) { // the common types without reflection
+	case nil, bool, int8, int16, int32, int64, uint8, uint16, uint32, Decimal:
+		return x, ""
+	case string:
+		if !utf8.ValidString(x) {
+			return nil, "string must be valid UTF-8 (send bytes as []byte)"
+		}
+		return x, ""
+	case []byte:
+		return append([]byte{}, x...), ""
+	case time.Time:
+		return time.Unix(x.Unix(), 0).UTC(), ""
+	case time.Duration:
+		return nil, "is a time.Duration: send a number in a unit of your choice"
+	}
+	return normalizeReflect(reflect.ValueOf(v), depth)
+}
+
+// normalizeReflect converts what the type switch of normalizeValue does not name:
+// int, unsigned words, floats, named types, typed maps and slices.
+func normalizeReflect(rv reflect.Value, depth int) (any, string) {
+	switch rv.Kind() {
+	case reflect.Bool:
+		return rv.Bool(), ""
+	case reflect.Int8:
+		return int8(rv.Int()), ""
+	case reflect.Int16:
+		return int16(rv.Int()), ""
+	case reflect.Int32:
+		return int32(rv.Int()), ""
+	case reflect.Int, reflect.Int64:
+		return rv.Int(), ""
+	case reflect.Uint8:
+		return uint8(rv.Uint()), ""
+	case reflect.Uint16:
+		return uint16(rv.Uint()), ""
+	case reflect.Uint32:
+		return uint32(rv.Uint()), ""
+	case reflect.Uint, reflect.Uint64, reflect.Uintptr:
+		if rv.Uint() > math.MaxInt64 {
+			return nil, fmt.Sprintf("is %d, above the largest AMQP integer %d", rv.Uint(), int64(math.MaxInt64))
+		}
+		return int64(rv.Uint()), ""
+	case reflect.Float32:
+		if f := float32(rv.Float()); f == f {
+			return f, ""
+		}
+		return float32(math.NaN()), ""
+	case reflect.Float64:
+		if f := rv.Float(); f == f {
+			return f, ""
+		}
+		return math.NaN(), ""
+	case reflect.String:
+		return normalizeValue(rv.String(), depth)
+	case reflect.Map:
+		return normalizeMap(rv, depth)
+	case reflect.Slice, reflect.Array:
+		return normalizeList(rv, depth)
+	default:
+		return nil, fmt.Sprintf("has type %s, which has no AMQP field type", rv.Type())
+	}
+}
+
+func normalizeMap(rv reflect.Value, depth int) (any, string) {
+	if rv.Type().Key().Kind() != reflect.String {
+		return nil, fmt.Sprintf("has type %s: a table needs string keys", rv.Type())
+	}
+	out := make(map[string]any, rv.Len())
+	for it := rv.MapRange(); it.Next(); {
+		k := it.Key().String()
+		if reason := checkHeaderName(k); reason != "" {
+			return nil, fmt.Sprintf("table field %.60q: %s", k, reason)
+		}
+		v, reason := normalizeValue(it.Value().Interface(), depth+1)
+		if reason != "" {
+			return nil, fmt.Sprintf("table field %.60q: %s", k, reason)
+		}
+		out[k] = v
+	}
+	return out, ""
+}
+
+func normalizeList(rv reflect.Value, depth int) (any, string) {
+	if rv.Type().Elem().Kind() == reflect.Uint8 { // a named byte slice or a byte array
+		out := make([]byte, rv.Len())
+		for i := range out {
+			out[i] = byte(rv.Index(i).Uint())
+		}
+		return out, ""
+	}
+	out := make([]any, rv.Len())
+	for i := range out {
+		v, reason := normalizeValue(rv.Index(i).Interface(), depth+1)
+		if reason != "" {
+			return nil, fmt.Sprintf("element %d: %s", i, reason)
+		}
+		out[i] = v
+	}
+	return out, ""
+}

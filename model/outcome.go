@@ -1,0 +1,107 @@
+package model
+
+import (
+	"fmt"
+	"strings"
+	"unicode/utf8"
+)
+
+// Kind is the kind of an [Outcome].
+type Kind uint8
+
+// The kinds of outcome. Their zero value is none of them.
+const (
+	// Acked: confirmed by the broker and not returned. The row is deleted.
+	Acked Kind = iota + 1
+	// Nacked: the broker refused responsibility (such as a full queue with
+	// reject-publish). The row stays READY; an attempt is counted.
+	Nacked
+	// Returned: no queue took it (basic.return). The row stays READY; an attempt is
+	// counted.
+	Returned
+	// Refused: the broker closed a channel because of this very message. An attempt is
+	// counted, or, when it can never succeed, the row goes DEAD at once.
+	Refused
+	// Unknown: the connection or channel went away, the write broke or the confirm
+	// timed out. The broker may have it. The row stays READY; no attempt is counted.
+	Unknown
+	// Deferred: not sent now. The row is safe and due; the compensator sends it.
+	Deferred
+)
+
+var kindNames = [...]string{"", "acked", "nacked", "returned", "refused", "unknown", "deferred"}
+
+// String returns the kind's word, such as "acked".
+func (k Kind) String() string {
+	if int(k) < len(kindNames) && k != 0 {
+		return kindNames[k]
+	}
+	return fmt.Sprintf("kind(%d)", uint8(k))
+}
+
+// MarshalText returns String.
+func (k Kind) MarshalText() ([]byte, error) { return []byte(k.String()), nil }
+
+// Code classifies the cause of an outcome that is not [Acked]. AMQP reply codes are
+// their decimal text; the others are words. It is stored in the row's last_code.
+type Code string
+
+// The codes.
+const (
+	CodeNoRoute       Code = "312"           // returned: no binding matched
+	CodeAccessRefused Code = "403"           // refused: no permission, or an internal exchange
+	CodeNotFound      Code = "404"           // refused: the exchange does not exist
+	CodePrecondition  Code = "406"           // refused: too large or malformed for this broker
+	CodeNack          Code = "nack"          // nacked
+	CodeClosed        Code = "closed"        // unknown: channel or connection closed
+	CodeTimeout       Code = "timeout"       // unknown: no confirm in time
+	CodeSuspect       Code = "suspect"       // unknown: may be what closed the channel; sent alone next time
+	CodeWrite         Code = "write"         // unknown: the write to the socket broke
+	CodeNotSent       Code = "not-sent"      // deferred: gate closed, no room, or too late to send safely
+	CodeCorrupt       Code = "corrupt"       // the row's properties cannot be decoded
+	CodeInvalid       Code = "invalid"       // the row's message does not pass the validator
+	CodeNewerCodec    Code = "newer-codec"   // the row was written by a newer version
+	CodeMaxAge        Code = "max-age"       // the row is older than the policy allows
+	CodeCrashLoop     Code = "crash-loop"    // claimed again and again and never settled
+	CodeOther         Code = "refused-other" // refused: any other channel exception
+)
+
+// Outcome is what became of one send. It is a plain value.
+type Outcome struct {
+	// Kind decides what happens to the row.
+	Kind Kind
+	// Code classifies the cause; empty when Acked.
+	Code Code
+	// Text is the broker's or the library's own words, cleaned by [CleanText].
+	Text string
+	// Permanent says that the same message can never be accepted: the row goes DEAD
+	// without further attempts. Only with Refused.
+	Permanent bool
+}
+
+// String returns the outcome for people, such as "returned (312 NO_ROUTE)".
+func (o Outcome) String() string {
+	s := o.Kind.String()
+	detail := strings.TrimSpace(string(o.Code) + " " + o.Text)
+	if o.Kind == Acked || detail == "" {
+		return s
+	}
+	return s + " (" + detail + ")"
+}
+
+// MaxErrorText is the bound of a stored error text, in bytes.
+const MaxErrorText = 1024
+
+// CleanText makes s fit for every store and terminal: valid UTF-8, without NUL, at
+// most [MaxErrorText] bytes and cut on a rune.
+func CleanText(s string) string {
+	s = strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "")
+	if len(s) <= MaxErrorText {
+		return s
+	}
+	cut := MaxErrorText
+	for cut > 0 && !utf8.RuneStart(s[cut]) {
+		cut--
+	}
+	return s[:cut]
+}

@@ -1,0 +1,97 @@
+package model
+
+import (
+	"bytes"
+	"time"
+)
+
+// Status is the state of a stored row. A confirmed row is deleted, so there are two.
+type Status string
+
+// The statuses, readable in a SQL shell.
+const (
+	Ready Status = "READY" // to be sent when due
+	Dead  Status = "DEAD"  // out of attempts or never sendable; waits for an operator
+)
+
+// TransMessage is the stored row of one message. Times are Unix milliseconds of the
+// database's clock.
+type TransMessage struct {
+	ID      string // the AMQP message-id
+	Service string // the owner
+	Status  Status
+	// NextAttemptAt is, for READY, the due time and the end of a lease in one; for DEAD,
+	// the next time to look at it.
+	NextAttemptAt int64
+	// Attempts counts sends that the broker answered with a failure about this message.
+	// It drives DEAD.
+	Attempts int
+	// Failures counts unsuccessful sends of any kind. It drives backoff.
+	Failures int
+	// Claims counts claims since the last settle: a row that is claimed again and again
+	// and never settled kills its senders.
+	Claims int
+	// Version grows by one at every claim and settle: the fence.
+	Version int
+	// Epoch grows by one at every replay and edit, so that a late ack never deletes a
+	// corrected row.
+	Epoch      int
+	MessageKey string // the business key
+	Exchange   string
+	RoutingKey string
+	Properties []byte // see EncodeProperties
+	Payload    []byte // the body, byte for byte
+	Size       int    // bytes of Payload and Properties
+	LastCode   Code   // cause of the last failure
+	LastError  string // its text, cleaned by CleanText
+	ClaimedBy  string // the instance that holds the lease
+	CreatedAt  int64
+	UpdatedAt  int64
+}
+
+// NewTransMessage returns the READY row of a normalized message, without times.
+func NewTransMessage(service string, m *Message, timestampDefaulted bool) TransMessage {
+	props := EncodeProperties(m, timestampDefaulted)
+	return TransMessage{
+		ID: m.ID, Service: service, Status: Ready,
+		MessageKey: m.Key, Exchange: m.Exchange, RoutingKey: m.RoutingKey,
+		Properties: props, Payload: m.Body, Size: len(m.Body) + len(props),
+	}
+}
+
+// Message returns the message of a row, or an error that is [ErrCorrupt] or
+// [ErrNewerCodec]. The payload is shared with the row.
+func (t *TransMessage) Message() (Message, error) {
+	m := Message{
+		ID: t.ID, Key: t.MessageKey, Exchange: t.Exchange, RoutingKey: t.RoutingKey, Body: t.Payload,
+	}
+	_, err := decodeProperties(t.Properties, &m)
+	return m, err
+}
+
+// SameContent reports whether two rows with the same id are the same message: equal
+// exchange, routing key, business key, body, properties and headers. Timestamps that
+// were both set by default to the time of Publish do not count, so that a repeated
+// Publish is recognised.
+func SameContent(a, b *TransMessage) bool {
+	if a.Exchange != b.Exchange || a.RoutingKey != b.RoutingKey || a.MessageKey != b.MessageKey ||
+		!bytes.Equal(a.Payload, b.Payload) {
+		return false
+	}
+	if bytes.Equal(a.Properties, b.Properties) {
+		return true
+	}
+	return bytes.Equal(withoutDefaultedTimestamp(a.Properties), withoutDefaultedTimestamp(b.Properties))
+}
+
+// withoutDefaultedTimestamp re-encodes properties with a defaulted timestamp set to
+// zero, or returns them as they are.
+func withoutDefaultedTimestamp(props []byte) []byte {
+	var m Message
+	defaulted, err := decodeProperties(props, &m)
+	if err != nil || !defaulted {
+		return props
+	}
+	m.Properties.Timestamp = time.Time{}
+	return EncodeProperties(&m, true)
+}

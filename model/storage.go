@@ -1,0 +1,131 @@
+package model
+
+import "time"
+
+// Draft is a row to insert: the store sets its times from the database's clock, with
+// NextAttemptAt = now + Delay.
+type Draft struct {
+	TransMessage
+	// Delay until the row is due: the sender's grace, the wait for NotBefore, or zero.
+	// Negative counts as zero.
+	Delay time.Duration
+}
+
+// Stored is what Insert found for one Draft.
+type Stored uint8
+
+// The results of an insert.
+const (
+	// StoredNew: the row was stored by this call.
+	StoredNew Stored = iota + 1
+	// StoredBefore: a READY row with this id and equal content exists; nothing changed.
+	StoredBefore
+	// StoredDead: a DEAD row with this id and equal content exists; nothing changed.
+	StoredDead
+	// StoredOther: a row with this id and other content exists; nothing changed.
+	StoredOther
+)
+
+// RowKey names a row in one epoch. A delete carries it so that a late ack never
+// deletes a row that was replayed or edited since.
+type RowKey struct {
+	ID    string
+	Epoch int
+}
+
+// Cursor is a position in the order of claims: due time, then id.
+type Cursor struct {
+	DueAt int64
+	ID    string
+}
+
+// Claim asks for due rows of one service.
+type Claim struct {
+	Service string
+	// Owner is stored as claimed_by: the instance that holds the lease.
+	Owner string
+	// Lease is how long the rows are the owner's.
+	Lease time.Duration
+	// MaxRows bounds the rows, MaxBytes their summed Size; at least one row is returned
+	// however large.
+	MaxRows  int
+	MaxBytes int64
+	// After excludes everything up to and including this position: within one drain the
+	// scan need not walk again over what it already claimed. Zero means from the start.
+	After Cursor
+}
+
+// Claimed is what a claim returned.
+type Claimed struct {
+	// Rows in due order, with the version and claims they have under the lease. Their
+	// NextAttemptAt is the due time they had before the claim.
+	Rows []TransMessage
+	// Last is the position of the last row looked at; pass it as the next After.
+	Last Cursor
+	// More says that the claim ended at a bound: more rows may be due now.
+	More bool
+}
+
+// Settlement is the result of one send written back to its row. It is a fenced update:
+// it applies only where the row still has Version.
+type Settlement struct {
+	ID      string
+	Version int // the version the row had when it was sent; becomes Version+1
+	Status  Status
+	// Delay from the database's now to the next attempt (READY) or look (DEAD).
+	Delay time.Duration
+	// AttemptsDelta and FailuresDelta are added to the row's counts: 0 or 1.
+	AttemptsDelta, FailuresDelta int
+	// Outcome is the cause: its code and text are stored in the row and, unless the kind
+	// is Deferred, as one event. A Deferred settlement hands the row back and changes
+	// neither cause nor counts.
+	Outcome Outcome
+	// Instance is who sent it, for the event.
+	Instance string
+}
+
+// Settled is what a settlement met.
+type Settled uint8
+
+// The results of a settlement.
+const (
+	// SettledDone: the row was updated.
+	SettledDone Settled = iota + 1
+	// SettledFenced: the row exists with another version: somebody else owns it now.
+	SettledFenced
+	// SettledGone: there is no such row.
+	SettledGone
+)
+
+// Event is one line of a row's history: a failed send or an operator's act.
+type Event struct {
+	RowID    string
+	At       int64  // Unix milliseconds, database clock
+	Kind     string // an outcome's kind, or "dead", "replay", "discard", "edit", "restore"
+	Code     Code
+	Text     string
+	Attempts int // the row's attempts after it
+	Instance string
+	Actor    string // the operator; empty for a send
+}
+
+// Stats are counts and ages of one service's rows, from the database's clock.
+type Stats struct {
+	Service     string
+	Ready       int64
+	Due         int64 // READY and due now
+	Dead        int64
+	OldestDue   time.Duration // how long the oldest due row has been due; 0 when none is
+	OldestReady time.Duration // age of the oldest READY row since it was stored
+}
+
+// Filter selects rows for listing. Zero fields do not restrict.
+type Filter struct {
+	Service, Exchange, RoutingKey, Key string
+	Status                             Status
+	Code                               Code
+	// After continues a listing: rows with a larger id. Limit bounds the rows, 1 to
+	// 10,000; 0 means 100.
+	After string
+	Limit int
+}
