@@ -1,0 +1,15 @@
+package main
+
+// registry returns every check by name. A check lives in a file of its own and
+// is listed here.
+func registry() map[string]check {
+	all := []check{
+		demoCheck(),
+		testTwiceCheck(),
+	}
+	byName := make(map[string]check, len(all))
+	for _, c := range all {
+		byName[c.name] = c
+	}
+	return byName
+}

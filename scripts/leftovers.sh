@@ -1,0 +1,46 @@
+# shellcheck shell=bash
+# What a test run must not leave behind. Every list is sorted, one name a line, so that comm can compare two.
+# The names that internal/amqptest and internal/dbtest give to what they create start like this:
+readonly test_prefix='transmsg[-_]test[-_]'
+
+left_vhosts() {
+  management_get '/api/vhosts?columns=name' | grep -oE "\"name\":\"${test_prefix}[^\"]*" |
+    sed 's/^"name":"/virtual host /' || true
+}
+
+left_schemas() {
+  local client=mariadb
+  have mariadb || client=mysql
+  "$client" -h127.0.0.1 -uroot -N -B -e 'SHOW DATABASES' | grep -E "^${test_prefix}" | sed 's/^/MariaDB schema /' || true
+}
+
+left_databases() {
+  psql -h 127.0.0.1 -U postgres -d postgres -At -c "
+      SELECT 'PostgreSQL database ' || datname FROM pg_database WHERE datname ~ '^${test_prefix}'
+      UNION ALL SELECT 'PostgreSQL role ' || rolname FROM pg_roles WHERE rolname ~ '^${test_prefix}'"
+}
+
+# left_on_servers lists what is on the shared servers now.
+left_on_servers() {
+  {
+    left_vhosts
+    left_schemas
+    left_databases
+  } | sort
+}
+
+# left_processes lists processes that this run started and that still live: they carry the run's temp folder $1 in
+# their environment or command line. The Erlang port mapper is no leftover: one serves every node of the machine.
+left_processes() {
+  local dir pid
+  for dir in /proc/[0-9]*; do
+    pid=${dir#/proc/}
+    [[ $pid == "$$" || $pid == "$BASHPID" ]] && continue
+    if { tr '\0' '\n' <"$dir/environ"; tr '\0' ' ' <"$dir/cmdline"; } 2>/dev/null | grep -qF -- "$1"; then
+      printf 'process %s: %s\n' "$pid" "$(tr '\0' ' ' <"$dir/cmdline" 2>/dev/null | cut -c1-150)"
+    fi
+  done | grep -vE '^process [0-9]+: ([^ ]*/epmd |$)' || true
+}
+
+# left_files lists what lies in the run's temp folder $1.
+left_files() { find "$1" -mindepth 1 -maxdepth 1 -printf 'temp file %p\n'; }

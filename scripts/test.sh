@@ -1,0 +1,104 @@
+#!/usr/bin/env bash
+# Checks everything on real servers: vet, lint, build, shellcheck, the Dockerfile's build steps, all tests with the
+# race detector, and that nothing is left over. A step that fails does not stop the others; the last line names them.
+#
+# usage: test.sh [PACKAGE...]    (default ./...)
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+export PATH="$PATH:/usr/local/sbin:/usr/sbin:/sbin"
+
+# shellcheck source=scripts/lib.sh
+source scripts/lib.sh
+# shellcheck source=scripts/leftovers.sh
+source scripts/leftovers.sh
+
+failed=()
+
+# step runs a command under a title and notes its failure.
+step() {
+  local title=$1 begin=$SECONDS
+  shift
+  say "== $title"
+  if "$@"; then
+    say "== $title: ok ($((SECONDS - begin)) s)"
+  else
+    say "== $title: FAILED ($((SECONDS - begin)) s)"
+    failed+=("$title")
+  fi
+}
+
+# need_binaries makes sure that the tests can start private servers, and look at the shared ones, also where those
+# run in containers.
+need_binaries() {
+  local packages=()
+  have rabbitmq-server || packages+=(rabbitmq-server)
+  have mariadbd || packages+=(mariadb-server)
+  have redis-server || packages+=(redis-server)
+  have psql || packages+=(postgresql-client)
+  have shellcheck || packages+=(shellcheck)
+  ((${#packages[@]})) || return 0
+  debian_like || die "the tests need the programs of these Debian/Ubuntu packages: ${packages[*]}; install them"
+  apt_install "${packages[@]}"
+}
+
+# lint waits for the linter's build, which began when the script did.
+lint() {
+  wait "$linter_build" || return 1
+  "$(scripts/golangci-lint.sh --path)" run "$@"
+}
+
+# tests runs go test with a temp folder of the run's own, so that every leftover can be seen and named. Two packages
+# at a time: the private servers are heavier than the tests.
+tests() { TMPDIR=$run_dir go test -race -shuffle=on -p 2 -timeout 15m "$@"; }
+
+# nothing_left compares with the state before the run. Servers drop things a moment after they said so; ten seconds
+# are given for that.
+nothing_left() {
+  local deadline=$((SECONDS + 10)) left
+  while true; do
+    left=$(
+      comm -13 "$state_dir/before" <(left_on_servers)
+      left_processes "$run_dir"
+      left_files "$run_dir"
+    )
+    [[ -n $left ]] || return 0
+    ((SECONDS < deadline)) || break
+    sleep 0.5
+  done
+  say "left over by the tests:"
+  say "$left"
+  return 1
+}
+
+cleanup() {
+  kill "$linter_build" 2>/dev/null || true
+  rm -rf "$run_dir" "$state_dir"
+}
+
+scripts/services.sh
+need_binaries
+
+# The path is short, because sockets lie below it, and may be entered by the users that private servers run as.
+run_dir=$(mktemp -d /tmp/tmtest.XXXXXX)
+state_dir=$(mktemp -d)
+chmod 755 "$run_dir"
+scripts/golangci-lint.sh --path >/dev/null &
+linter_build=$!
+trap cleanup EXIT
+trap 'exit 130' INT TERM
+
+(($#)) || set -- ./...
+left_on_servers >"$state_dir/before"
+step "go vet" go vet "$@"
+step "go build" go build "$@"
+step "shellcheck" shellcheck -x scripts/*.sh .ci/run
+step "Dockerfile" scripts/dockerfile-check.sh
+step "lint" lint "$@"
+step "go test" tests "$@"
+step "nothing left over" nothing_left
+
+if ((${#failed[@]})); then
+  printf -v list '%s, ' "${failed[@]}"
+  die "failed: ${list%, }"
+fi
+say "test.sh: all steps passed"
