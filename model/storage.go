@@ -64,6 +64,8 @@ type Claimed struct {
 	Last Cursor
 	// More says that the claim ended at a bound: more rows may be due now.
 	More bool
+	// Now is the database's clock at the claim.
+	Now int64
 }
 
 // Settlement is the result of one send written back to its row. It is a fenced update:

@@ -1,0 +1,231 @@
+package settle
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/transmsg/transmsg/model"
+)
+
+// Defaults and bounds of [Config].
+const (
+	DefaultMaxPending = 8192
+	DefaultTimeout    = 10 * time.Second
+	maxBatch          = 500
+	// deleteLinger lets acked rows gather before a DELETE that is not full. A delete
+	// that comes later costs nobody anything; one that is lost is only a repeat.
+	deleteLinger = 5 * time.Millisecond
+)
+
+// Store is what the batcher writes through. Each call is one transaction, retried by
+// the store where the database asks for it.
+type Store interface {
+	Delete(context.Context, []model.RowKey) (int, error)
+	Settle(context.Context, []model.Settlement) ([]model.Settled, error)
+	Restore(context.Context, []model.TransMessage, []model.Settlement) ([]bool, error)
+}
+
+// Config configures a [Batcher].
+type Config struct {
+	Store  Store
+	Policy model.Policy // with defaults
+	// Instance is stored with each event: who sent.
+	Instance string
+	// MaxPending is the number of results that may wait to be written before Room says
+	// no. Defaults to 8192. It bounds the repeats after a crash, with the window.
+	MaxPending int
+	// Timeout bounds one write. Defaults to 10 s.
+	Timeout time.Duration
+	// OnSettled, if set, is called once a result that is not an ack has been written, from
+	// one of the batcher's goroutines. It must not block.
+	OnSettled func(*Result, Decision, model.Settled)
+	// Logger receives failed writes. Nil discards.
+	Logger *slog.Logger
+}
+
+// Result is one send's outcome on its way to the store. Use one Result per send, and
+// leave it alone after Add but for LateAck.
+type Result struct {
+	// Row is the row as it was sent: id, epoch, version, counts; and its content, in
+	// case it has to be inserted again.
+	Row     *model.TransMessage
+	Outcome model.Outcome
+	// Age is the time since the row was stored or last replayed.
+	Age time.Duration
+
+	acked    bool // guarded by the batcher's mutex: acked after all
+	decision Decision
+}
+
+// Batcher turns results into as few writes as it can: acked rows leave by DELETE in
+// sorted batches, the others are updated in one transaction a batch. What arrives while
+// one write runs goes into the next. A write that fails is tried again until it
+// succeeds or the batcher is closed: until then nothing is forgotten, and after a crash
+// the rows' leases end and the compensator sends them. Safe for concurrent use. It runs
+// goroutines only while there is something to write.
+type Batcher struct {
+	cfg     Config
+	log     *slog.Logger
+	deletes lane[*Result]
+	settles lane[*Result]
+}
+
+// NewBatcher returns a Batcher for cfg. Store is required.
+func NewBatcher(cfg Config) *Batcher {
+	if cfg.MaxPending == 0 {
+		cfg.MaxPending = DefaultMaxPending
+	}
+	if cfg.Timeout == 0 {
+		cfg.Timeout = DefaultTimeout
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	b := &Batcher{cfg: cfg, log: cfg.Logger}
+	b.deletes.init(maxBatch, deleteLinger, b.writeDeletes)
+	b.settles.init(maxBatch, 0, b.writeSettles)
+	return b
+}
+
+// Add takes one result. It never blocks and never refuses: the bound is Room, asked
+// before the send.
+func (b *Batcher) Add(r *Result) {
+	r.decision = Decide(r.Outcome, Facts{
+		Attempts: r.Row.Attempts, Failures: r.Row.Failures, Age: r.Age,
+	}, b.cfg.Policy, rand.Float64())
+	if r.decision.Delete {
+		b.deletes.add(r)
+		return
+	}
+	b.settles.add(r)
+}
+
+// LateAck says that a send whose result was added as unknown was acked after all: the
+// row is deleted in its epoch, whatever its version is by now.
+func (b *Batcher) LateAck(r *Result) {
+	b.settles.mu.Lock()
+	r.acked = true
+	b.settles.mu.Unlock()
+	b.deletes.add(&Result{Row: r.Row, Outcome: model.Outcome{Kind: model.Acked}, decision: Decision{Delete: true}})
+}
+
+// Room reports whether n more sends may be started: results waiting to be written are
+// below MaxPending. A database that is down thus stops the sending instead of filling
+// memory.
+func (b *Batcher) Room(n int) bool { return b.Pending()+n <= b.cfg.MaxPending }
+
+// Pending is the number of results not yet written.
+func (b *Batcher) Pending() int { return b.deletes.pending() + b.settles.pending() }
+
+// Flush waits until everything added before the call has been written, or ctx ends.
+func (b *Batcher) Flush(ctx context.Context) error {
+	if err := b.deletes.flush(ctx); err != nil {
+		return err
+	}
+	return b.settles.flush(ctx)
+}
+
+// Close writes what is left within ctx and stops all retries. Results added later are
+// dropped. When ctx ends first the error is [model.ErrNotDrained] and says how many
+// rows keep their state: they stay READY and leased until their leases end.
+func (b *Batcher) Close(ctx context.Context) error {
+	// Both lanes are closed, also when the first does not drain in time.
+	n := b.deletes.close(ctx)
+	n += b.settles.close(ctx)
+	if n > 0 {
+		return fmt.Errorf("settle: %w: %d results not written", model.ErrNotDrained, n)
+	}
+	return nil
+}
+
+// writeDeletes deletes one batch. Ids are sorted: two batchers that lock rows in the
+// same order cannot deadlock.
+func (b *Batcher) writeDeletes(ctx context.Context, batch []*Result) error {
+	keys := make([]model.RowKey, len(batch))
+	for i, r := range batch {
+		keys[i] = model.RowKey{ID: r.Row.ID, Epoch: r.Row.Epoch}
+	}
+	slices.SortFunc(keys, func(x, y model.RowKey) int { return cmp.Compare(x.ID, y.ID) })
+	ctx, cancel := context.WithTimeout(ctx, b.cfg.Timeout)
+	defer cancel()
+	if _, err := b.cfg.Store.Delete(ctx, keys); err != nil {
+		b.log.Warn("delete confirmed rows", "rows", len(keys), "error", err)
+		return err
+	}
+	return nil
+}
+
+// writeSettles updates one batch, then inserts again what was found gone.
+func (b *Batcher) writeSettles(ctx context.Context, batch []*Result) error {
+	slices.SortFunc(batch, func(x, y *Result) int { return cmp.Compare(x.Row.ID, y.Row.ID) })
+	settlements := make([]model.Settlement, len(batch))
+	for i, r := range batch {
+		settlements[i] = b.settlement(r)
+	}
+	ctx, cancel := context.WithTimeout(ctx, b.cfg.Timeout)
+	defer cancel()
+	met, err := b.cfg.Store.Settle(ctx, settlements)
+	if err != nil {
+		b.log.Warn("settle rows", "rows", len(batch), "error", err)
+		return err
+	}
+	if err := b.restore(ctx, batch, settlements, met); err != nil {
+		// The whole batch runs again: rows already settled answer "fenced", which is
+		// harmless, and those still gone are restored then.
+		b.log.Warn("insert returned rows again", "error", err)
+		return err
+	}
+	if b.cfg.OnSettled != nil {
+		for i, r := range batch {
+			b.cfg.OnSettled(r, r.decision, met[i])
+		}
+	}
+	return nil
+}
+
+func (b *Batcher) settlement(r *Result) model.Settlement {
+	return model.Settlement{
+		ID: r.Row.ID, Version: r.Row.Version,
+		Status: r.decision.Status, Delay: r.decision.Delay,
+		AttemptsDelta: r.decision.AttemptsDelta, FailuresDelta: r.decision.FailuresDelta,
+		Outcome: r.Outcome, Instance: b.cfg.Instance,
+	}
+}
+
+// restore inserts rows again that are gone although the broker answered that it does
+// not have the message. A row gone under an unknown or deferred outcome was deleted by
+// somebody who knew more (an ack elsewhere, an operator), and stays gone.
+func (b *Batcher) restore(ctx context.Context, batch []*Result, s []model.Settlement, met []model.Settled) error {
+	var rows []model.TransMessage
+	var settlements []model.Settlement
+	for i, r := range batch {
+		if met[i] != model.SettledGone || r.decision.AttemptsDelta == 0 || b.ackedLate(r) {
+			continue
+		}
+		rows = append(rows, *r.Row)
+		settlements = append(settlements, s[i])
+	}
+	if len(rows) == 0 {
+		return nil
+	}
+	restored, err := b.cfg.Store.Restore(ctx, rows, settlements)
+	if err != nil {
+		return err
+	}
+	for i, ok := range restored {
+		b.log.Warn("row was gone when its message came back", "id", rows[i].ID,
+			"code", string(settlements[i].Outcome.Code), "restored", ok)
+	}
+	return nil
+}
+
+func (b *Batcher) ackedLate(r *Result) bool {
+	b.settles.mu.Lock()
+	defer b.settles.mu.Unlock()
+	return r.acked
+}
