@@ -149,11 +149,11 @@ func exitError(err error) error {
 	return err
 }
 
-// tail returns the last 2 KiB of the child's output.
+// tail returns the last 8 KiB of the child's output.
 func (p *Process) tail() string {
 	b, err := os.ReadFile(p.output)
 	if err != nil {
 		return err.Error()
 	}
-	return string(b[max(0, len(b)-2048):])
+	return string(b[max(0, len(b)-8192):])
 }
