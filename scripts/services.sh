@@ -13,7 +13,7 @@ export PATH="$PATH:/usr/local/sbin:/usr/sbin:/sbin"
 # shellcheck source=scripts/lib.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
-readonly wait_seconds=90 # for a server that was just started; a cold RabbitMQ takes ten to twenty
+readonly wait_seconds=60 # for a server that was just started; a cold RabbitMQ takes ten to twenty
 
 usage() {
   cat <<'USAGE'
@@ -79,7 +79,8 @@ enable_management() {
 prepare_rabbitmq() {
   printf '%s\n' 'listeners.tcp.local = 127.0.0.1:5672' 'management.tcp.ip = 127.0.0.1' 'management.tcp.port = 15672' |
     as_root tee /etc/rabbitmq/rabbitmq.conf >/dev/null
-  printf '%s\n' 'NODENAME=rabbit@localhost' | as_root tee -a /etc/rabbitmq/rabbitmq-env.conf >/dev/null
+  printf '%s\n' 'NODENAME=rabbit@localhost' 'export ERL_EPMD_ADDRESS=127.0.0.1' \
+    'export ERL_FLAGS="-kernel inet_dist_use_interface {127,0,0,1}"' | as_root tee -a /etc/rabbitmq/rabbitmq-env.conf >/dev/null
   as_root rabbitmq-plugins -q --offline enable rabbitmq_management >&2
 }
 
@@ -153,6 +154,9 @@ from_packages() {
     wait_for mariadb socket_ready "$wait_seconds" && finish_mariadb || return 1
   fi
   if [[ $1 == rabbitmq ]]; then
+    # A first start that was too slow for Erlang's own limits ends in a crash dump; the second finds a warm disk.
+    wait_for rabbitmq rabbitmq_amqp_answers "$wait_seconds" ||
+      { say "rabbitmq: starting it once more" && start_packaged rabbitmq; } || return 1
     wait_for rabbitmq rabbitmq_amqp_answers "$wait_seconds" || return 1
     rabbitmq_management_answers || wait_for rabbitmq rabbitmq_management_answers 5 || enable_management || return 1
   fi
