@@ -36,6 +36,8 @@ var (
 	ErrNotDrained = errors.New("not drained")
 	// ErrClosed: the publisher, sender or store was closed. Nothing was stored.
 	ErrClosed = errors.New("closed")
+	// ErrNotFound: there is no row with this id.
+	ErrNotFound = errors.New("no such row")
 	// ErrCorrupt: a stored row's properties cannot be decoded. It can never be sent as
 	// it is.
 	ErrCorrupt = errors.New("corrupt properties")

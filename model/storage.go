@@ -1,6 +1,17 @@
 package model
 
-import "time"
+import (
+	"context"
+	"database/sql"
+	"time"
+)
+
+// Execer is the part of a caller's transaction that is borrowed to store messages:
+// *sql.Tx, *sql.Conn, sqlx and gorm's ConnPool have it. It cannot begin, commit or roll
+// back.
+type Execer interface {
+	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
+}
 
 // Draft is a row to insert: the store sets its times from the database's clock, with
 // NextAttemptAt = now + Delay.
@@ -31,6 +42,15 @@ const (
 type RowKey struct {
 	ID    string
 	Epoch int
+}
+
+// RowState is what a read-back finds of a row.
+type RowState struct {
+	Version, Epoch int
+	Status         Status
+	// LeaseLeft is the time until the row is due, by the database's clock; negative when
+	// it is due already.
+	LeaseLeft time.Duration
 }
 
 // Cursor is a position in the order of claims: due time, then id.
