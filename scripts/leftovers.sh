@@ -30,16 +30,25 @@ left_on_servers() {
 }
 
 # left_processes lists processes that this run started and that still live: they carry the run's temp folder $1 in
-# their environment or command line. The Erlang port mapper is no leftover: one serves every node of the machine.
+# their environment or command line, or work in it. The Erlang port mapper is no leftover: one serves every node of
+# the machine.
 left_processes() {
   local dir pid
   for dir in /proc/[0-9]*; do
     pid=${dir#/proc/}
-    [[ $pid == "$$" || $pid == "$BASHPID" ]] && continue
-    if { tr '\0' '\n' <"$dir/environ"; tr '\0' ' ' <"$dir/cmdline"; } 2>/dev/null | grep -qF -- "$1"; then
+    if [[ $pid != "$$" && $pid != "$BASHPID" ]] && belongs_to_run "$dir" "$1"; then
       printf 'process %s: %s\n' "$pid" "$(tr '\0' ' ' <"$dir/cmdline" 2>/dev/null | cut -c1-150)"
     fi
   done | grep -vE '^process [0-9]+: ([^ ]*/epmd |$)' || true
+}
+
+# belongs_to_run reads all of its input: grep -q would end early, and pipefail would take that for a failure.
+belongs_to_run() {
+  {
+    tr '\0' '\n' <"$1/environ"
+    tr '\0' ' ' <"$1/cmdline"
+    readlink "$1/cwd"
+  } 2>/dev/null | grep -F -- "$2" >/dev/null
 }
 
 # left_files lists what lies in the run's temp folder $1.
