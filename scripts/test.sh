@@ -94,6 +94,7 @@ step "go build" go build ./...
 step "shellcheck" shellcheck -x scripts/*.sh .ci/run
 step "Dockerfile" scripts/dockerfile-check.sh
 step "lint" lint "$@"
+step "import graph" scripts/depguard-check.sh
 step "go test" tests "$@"
 step "nothing left over" nothing_left
 

@@ -1,0 +1,94 @@
+#!/usr/bin/env bash
+# Checks that the import graph in .golangci.yml bites: a glob that matches no file would let everything through
+# without a word. Each line of the table below becomes a file with one import in a module of stand-ins.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+# shellcheck source=scripts/lib.sh
+source scripts/lib.sh
+
+readonly module=github.com/transmsg/transmsg
+linter=$(scripts/golangci-lint.sh --path)
+
+# folder of the importing file, t for a test file, the import (. = our module), the verdict
+table="
+model                - ./confirms                      refused
+model                - net                             refused
+model                - ./internal/settle               refused
+confirms             - ./model                         allowed
+confirms             - ./store/gormstore               refused
+confirms             - github.com/rabbitmq/amqp091-go  allowed
+confirms             t ./internal/amqptest             allowed
+internal/settle      - ./model                         allowed
+internal/settle      - ./confirms                      refused
+store/gormstore      - ./model                         allowed
+store/gormstore      - ./internal/settle               refused
+store/gormstore      - gorm.io/gorm                    allowed
+store/gormstore      - github.com/libtnb/sqlite        allowed
+publisher            - ./model                         allowed
+publisher            - ./confirms                      allowed
+publisher            - ./internal/settle               allowed
+publisher            - ./compensator                   refused
+publisher            - ./store/gormstore               refused
+publisher            - gorm.io/gorm                    refused
+publisher            - github.com/rabbitmq/amqp091-go  refused
+publisher            - github.com/go-sql-driver/mysql  refused
+publisher            - testing                         refused
+publisher            t ./store/gormstore               allowed
+publisher/gormtx     - ./publisher                     allowed
+publisher/gormtx     - gorm.io/gorm                    allowed
+compensator          - ./confirms                      allowed
+compensator          - ./publisher                     refused
+compensator          - github.com/rabbitmq/amqp091-go  refused
+transmsgtest         - testing                         allowed
+transmsgtest         - ./internal/amqptest             refused
+cmd/transmsg         - ./compensator                   allowed
+cmd/transmsg         - github.com/rabbitmq/amqp091-go  allowed
+cmd/transmsg         - ./internal/dbtest               refused
+cmd/transmsg         - log                             refused
+scripts/accept       - ./internal/amqptest             allowed
+scripts/accept       - github.com/jackc/pgx/v5         allowed
+"
+
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
+cp go.mod go.sum .golangci.yml "$dir/"
+
+# Stand-ins for our packages, so that imports of them resolve.
+for folder in model confirms internal/{settle,amqptest,dbtest} store/gormstore publisher compensator; do
+  mkdir -p "$dir/$folder"
+  printf 'package %s\n' "${folder##*/}" >"$dir/$folder/doc.go"
+done
+
+# place prints where line $1 of the table, for folder $2 and kind $3, has its file: in a folder of its own below, since
+# two imports in one package can close a cycle, which is reported instead of the verdict.
+place() {
+  local suffix=""
+  [[ $3 != t ]] || suffix=_test
+  printf '%s/probe%d/probe%s.go' "$2" "$1" "$suffix"
+}
+
+n=0
+while read -r folder kind import _; do
+  [[ -n $folder ]] || continue
+  n=$((n + 1))
+  file=$dir/$(place "$n" "$folder" "$kind")
+  mkdir -p "${file%/*}"
+  printf 'package probe\n\nimport _ "%s"\n' "${import/#./$module}" >"$file"
+done <<<"$table"
+
+found=$(cd "$dir" && "$linter" run --enable-only=depguard --issues-exit-code=0 ./... 2>&1) || die "lint: $found"
+n=0
+bad=0
+while read -r folder kind import verdict; do
+  [[ -n $folder ]] || continue
+  n=$((n + 1))
+  got=allowed
+  if grep -q "^$(place "$n" "$folder" "$kind"):.*(depguard)$" <<<"$found"; then got=refused; fi
+  if [[ $got != "$verdict" ]]; then
+    say "$(place "$n" "$folder" "$kind") imports $import: $got, want $verdict"
+    bad=1
+  fi
+done <<<"$table"
+((bad == 0)) || die "the import graph in .golangci.yml does not hold; the linter said: $found"
+say "import graph: $n imports judged as they should be"
