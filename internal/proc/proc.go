@@ -23,6 +23,8 @@ type Spec struct {
 	Dir string
 	// Output is the file that standard output and error are appended to.
 	Output string
+	// StopSignal is what Stop sends; 0 means SIGTERM.
+	StopSignal syscall.Signal
 	// Credential, when not nil, is the user to run as.
 	Credential *syscall.Credential
 }
@@ -31,6 +33,7 @@ type Spec struct {
 type Process struct {
 	name   string
 	output string
+	stop   syscall.Signal
 	cmd    *exec.Cmd
 	done   chan struct{}
 	mu     sync.Mutex
@@ -53,7 +56,10 @@ func Start(spec Spec) (*Process, error) {
 	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("start %s: %w", name, err)
 	}
-	p := &Process{name: name, output: spec.Output, cmd: cmd, done: make(chan struct{})}
+	p := &Process{name: name, output: spec.Output, stop: spec.StopSignal, cmd: cmd, done: make(chan struct{})}
+	if p.stop == 0 {
+		p.stop = syscall.SIGTERM
+	}
 	go func() {
 		err := cmd.Wait()
 		p.mu.Lock()
@@ -80,10 +86,10 @@ func (p *Process) Running() bool {
 	}
 }
 
-// Stop sends SIGTERM and waits until the child has ended. When ctx ends first
+// Stop sends the stop signal and waits until the child has ended. When ctx ends first
 // the child is killed, and the error says so. Stopping an ended child is nil.
 func (p *Process) Stop(ctx context.Context) error {
-	if err := p.signal(syscall.SIGTERM); err != nil {
+	if err := p.signal(p.stop); err != nil {
 		return err
 	}
 	select {

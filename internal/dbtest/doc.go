@@ -1,0 +1,9 @@
+// Package dbtest gives tests and acceptance checks real databases.
+//
+// On the shared servers of the machine every test has a schema or database of
+// its own: [MySQL], [Postgres], [SQLite]. What stops, kills, locks or sets read
+// only is done to a private server: [StartMariaDB], [StartPostgres],
+// [StartRedis]. Each has a variant without testing for programs (New...).
+//
+// Without a server tests fail and name the next step; they are never skipped.
+package dbtest

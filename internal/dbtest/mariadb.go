@@ -1,0 +1,176 @@
+package dbtest
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+
+	"github.com/go-sql-driver/mysql"
+
+	"github.com/transmsg/transmsg/internal/proc"
+)
+
+// appGrants is all that a service and its migrations need, without SUPER and
+// READ_ONLY ADMIN, which would make read_only toothless.
+const appGrants = "SELECT, INSERT, UPDATE, DELETE, CREATE, DROP, ALTER, INDEX, REFERENCES, LOCK TABLES, " +
+	"CREATE TEMPORARY TABLES, CREATE VIEW, SHOW VIEW, TRIGGER, EXECUTE, CREATE ROUTINE, ALTER ROUTINE, PROCESS"
+
+// MariaDBOptions of a private MariaDB; the zero value is a strict server that
+// flushes its log at every commit.
+type MariaDBOptions struct {
+	// Flags are further flags of mariadbd, such as "--sql-mode=" for a server
+	// that is not strict; they win over ours.
+	Flags []string
+}
+
+// MariaDBServer is a private MariaDB. It starts in about a second.
+type MariaDBServer struct {
+	*Instance
+	options MariaDBOptions
+}
+
+// StartMariaDB starts a private MariaDB and ends it, files and all, when the
+// test ends.
+func StartMariaDB(tb TB, options MariaDBOptions) *MariaDBServer {
+	tb.Helper()
+	return start(tb, func(ctx context.Context) (*MariaDBServer, error) { return NewMariaDB(ctx, "", options) })
+}
+
+// NewMariaDB is StartMariaDB for programs and TestMain. Its files are in a new
+// folder under dir; "" means the system's temporary folder, which keeps the path
+// of the Unix socket short enough. The caller calls Close.
+func NewMariaDB(ctx context.Context, dir string, options MariaDBOptions) (*MariaDBServer, error) {
+	i, err := newInstance(dir, "mariadb")
+	if err != nil {
+		return nil, err
+	}
+	s := &MariaDBServer{Instance: i, options: options}
+	i.spec, i.ready = s.spec, s.ping
+	if err := s.setup(ctx); err != nil {
+		return nil, errors.Join(fmt.Errorf("private mariadb: %w", err), s.Close())
+	}
+	return s, nil
+}
+
+func (s *MariaDBServer) setup(ctx context.Context) error {
+	args := []string{
+		"--no-defaults", "--datadir=" + s.path("data"),
+		"--auth-root-authentication-method=normal", "--skip-test-db",
+	}
+	out, err := exec.CommandContext(ctx, "mariadb-install-db", append(args, asRoot()...)...).CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("mariadb-install-db: %w: %s; next step: apt-get install mariadb-server", err, out)
+	}
+	if err := s.boot(ctx); err != nil {
+		return err
+	}
+	return s.Exec(ctx, "CREATE USER app@'127.0.0.1'", "GRANT "+appGrants+" ON *.* TO app@'127.0.0.1'")
+}
+
+func (s *MariaDBServer) spec() proc.Spec {
+	args := append([]string{
+		"--no-defaults", "--datadir=" + s.path("data"), "--bind-address=127.0.0.1",
+		fmt.Sprintf("--port=%d", s.port), "--socket=" + s.path("s"), "--pid-file=" + s.path("pid"),
+		"--skip-name-resolve", "--innodb-buffer-pool-size=64M", "--innodb-log-file-size=32M",
+		"--innodb-flush-log-at-trx-commit=1",
+	}, asRoot()...)
+	return proc.Spec{
+		Path: mariadbd(), Args: append(args, s.options.Flags...), Dir: s.dir, Output: s.path("mariadb.log"),
+	}
+}
+
+// mariadbd is in a folder that is not always in PATH.
+func mariadbd() string {
+	if path, err := exec.LookPath("mariadbd"); err == nil {
+		return path
+	}
+	return filepath.Join("/usr/sbin", "mariadbd")
+}
+
+// asRoot is what lets the server run as root, as in a container.
+func asRoot() []string {
+	if os.Geteuid() == 0 {
+		return []string{"--user=root"}
+	}
+	return nil
+}
+
+func (s *MariaDBServer) ping(ctx context.Context) error {
+	return withDB("mysql", s.AdminDSN(""), func(db *sql.DB) error { return db.PingContext(ctx) })
+}
+
+// DSN returns the DSN of the application user "app" for a schema: it may do
+// everything in any schema, and read_only binds it.
+func (s *MariaDBServer) DSN(schema string) string { return s.dsn("app", schema) }
+
+// AdminDSN returns the DSN of root, which read_only does not bind.
+func (s *MariaDBServer) AdminDSN(schema string) string { return s.dsn("root", schema) }
+
+func (s *MariaDBServer) dsn(user, schema string) string {
+	c := mysql.NewConfig()
+	c.User, c.Net, c.Addr, c.DBName = user, "tcp", s.Addr(), schema
+	return c.FormatDSN()
+}
+
+// NewSchema creates a schema with a fresh name and returns its name.
+func (s *MariaDBServer) NewSchema(ctx context.Context) (string, error) {
+	name := freshName()
+	return name, s.Exec(ctx, "CREATE DATABASE "+name)
+}
+
+// Exec runs statements as root, each by itself.
+func (s *MariaDBServer) Exec(ctx context.Context, statements ...string) error {
+	if err := execSQL(ctx, "mysql", s.AdminDSN(""), statements...); err != nil {
+		return fmt.Errorf("private mariadb: %w", err)
+	}
+	return nil
+}
+
+// ReadOnly makes the server refuse writes of the application user (1290), or
+// ends that. Open transactions cannot commit any more.
+func (s *MariaDBServer) ReadOnly(ctx context.Context, on bool) error {
+	return s.Exec(ctx, fmt.Sprintf("SET GLOBAL read_only = %t", on))
+}
+
+// LockTable takes a write lock on a table, so that every statement that touches
+// it waits until unlock, which may be called once. LockWaits proves that it bit.
+func (s *MariaDBServer) LockTable(ctx context.Context, schema, table string) (unlock func() error, err error) {
+	db, err := sql.Open("mysql", s.AdminDSN(schema))
+	if err != nil {
+		return nil, fmt.Errorf("lock table: %w", err)
+	}
+	conn, err := db.Conn(ctx)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("lock table: %w", err), db.Close())
+	}
+	if _, err := conn.ExecContext(ctx, "LOCK TABLES `"+table+"` WRITE"); err != nil {
+		return nil, errors.Join(fmt.Errorf("lock table: %w", err), conn.Close(), db.Close())
+	}
+	return func() error {
+		_, err := conn.ExecContext(context.Background(), "UNLOCK TABLES")
+		return errors.Join(err, conn.Close(), db.Close())
+	}, nil
+}
+
+// LockWaits returns how many connections wait for a table or metadata lock now.
+func (s *MariaDBServer) LockWaits(ctx context.Context) (n int, err error) {
+	err = withDB("mysql", s.AdminDSN(""), func(db *sql.DB) error {
+		return db.QueryRowContext(ctx, "SELECT COUNT(*) FROM information_schema.processlist "+
+			"WHERE state LIKE 'Waiting for table%lock'").Scan(&n)
+	})
+	return n, err
+}
+
+// KillConnections ends the connections of the application user, as a failover
+// does, and says how many there were.
+func (s *MariaDBServer) KillConnections(ctx context.Context) (n int, err error) {
+	err = withDB("mysql", s.AdminDSN(""), func(db *sql.DB) error {
+		n, err = killMySQL(ctx, db, "user = ?", "app")
+		return err
+	})
+	return n, err
+}
