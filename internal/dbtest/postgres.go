@@ -95,6 +95,8 @@ func (s *PostgresServer) spec() proc.Spec {
 		Args: []string{
 			"-D", s.path("data"), "-p", strconv.Itoa(s.port), "-c", "listen_addresses=127.0.0.1",
 			"-c", "unix_socket_directories=" + s.dir,
+			// Under our folder instead of /dev/shm, where kill -9 would leave it.
+			"-c", "dynamic_shared_memory_type=mmap",
 		},
 		Dir: s.dir, Output: s.path("postgres.log"), Credential: s.credential,
 		// Fast shutdown; SIGTERM would wait for every client to leave.

@@ -175,6 +175,9 @@ func TestPostgresServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	restarts(t, s, open(t, "pgx", s.DSN(name)))
+	if err := errors.Join(s.Kill(), s.Close(), s.Close()); err != nil {
+		t.Errorf("close of a killed server: %v", err)
+	}
 }
 
 func TestRedisServer(t *testing.T) {

@@ -89,7 +89,8 @@ func (p *Process) Running() bool {
 // Stop sends the stop signal and waits until the child has ended. When ctx ends first
 // the child is killed, and the error says so. Stopping an ended child is nil.
 func (p *Process) Stop(ctx context.Context) error {
-	if err := p.signal(p.stop); err != nil {
+	// A paused child would not get the signal.
+	if err := errors.Join(p.signal(p.stop), p.Resume()); err != nil {
 		return err
 	}
 	select {

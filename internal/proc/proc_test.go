@@ -39,6 +39,9 @@ func gone(pid int) bool { return errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) 
 func TestStopEndsAChildThatListens(t *testing.T) {
 	t.Parallel()
 	p := start(t, "exec sleep 600")
+	if err := p.Pause(); err != nil { // Stop ends a paused one too.
+		t.Fatal(err)
+	}
 	if err := p.Stop(t.Context()); err != nil {
 		t.Fatal(err)
 	}
