@@ -33,7 +33,8 @@ func NewRedis(ctx context.Context, dir string) (*RedisServer, error) {
 	s := &RedisServer{Instance: i}
 	i.spec, i.ready = s.spec, s.ping
 	if err := s.boot(ctx); err != nil {
-		return nil, errors.Join(fmt.Errorf("private redis: %w; next step: apt-get install redis-server", err), s.Close())
+		err = fmt.Errorf("private redis: %w; next step: apt-get install redis-server", err)
+		return nil, errors.Join(err, s.Close())
 	}
 	return s, nil
 }

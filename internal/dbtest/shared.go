@@ -56,7 +56,8 @@ func NewMySQL(ctx context.Context) (dsn string, drop func() error, err error) {
 	admin.DBName = ""
 	name := freshName()
 	if err := execSQL(ctx, "mysql", admin.FormatDSN(), "CREATE DATABASE "+name); err != nil {
-		return "", nil, fmt.Errorf("create schema on the MySQL server at %s: %w; %s%s", config.Addr, err, nextStep, EnvMySQL)
+		return "", nil, fmt.Errorf("create schema on the MySQL server at %s: %w; %s%s",
+			config.Addr, err, nextStep, EnvMySQL)
 	}
 	config.DBName = name
 	return config.FormatDSN(), func() error { return dropMySQL(admin.FormatDSN(), name) }, nil
@@ -133,7 +134,10 @@ func killMySQL(ctx context.Context, db *sql.DB, condition string, arg any) (int,
 	for _, id := range ids {
 		_, err := db.ExecContext(ctx, fmt.Sprintf("KILL %d", id))
 		var myErr *mysql.MySQLError
-		if err != nil && !(errors.As(err, &myErr) && myErr.Number == noSuchThread) {
+		if errors.As(err, &myErr) && myErr.Number == noSuchThread {
+			continue
+		}
+		if err != nil {
 			return 0, fmt.Errorf("kill connection: %w", err)
 		}
 	}

@@ -17,10 +17,10 @@ type TB interface {
 // closer is what every private server has.
 type closer interface{ Close() error }
 
-// start returns what make made and closes it when the test ends.
-func start[T closer](tb TB, make func(context.Context) (T, error)) T {
+// start returns what create created and closes it when the test ends.
+func start[T closer](tb TB, create func(context.Context) (T, error)) T {
 	tb.Helper()
-	s, err := make(tb.Context())
+	s, err := create(tb.Context())
 	if err != nil {
 		tb.Fatalf("dbtest: %v", err)
 		return s
@@ -33,10 +33,10 @@ func start[T closer](tb TB, make func(context.Context) (T, error)) T {
 	return s
 }
 
-// fresh returns the DSN that make made and drops it when the test ends.
-func fresh(tb TB, make func(context.Context) (string, func() error, error)) string {
+// fresh returns the DSN that create created and drops it when the test ends.
+func fresh(tb TB, create func(context.Context) (string, func() error, error)) string {
 	tb.Helper()
-	dsn, drop, err := make(tb.Context())
+	dsn, drop, err := create(tb.Context())
 	if err != nil {
 		tb.Fatalf("dbtest: %v", err)
 		return ""
