@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -42,19 +43,25 @@ func decodeProperties(b []byte, m *Message) (timestampDefaulted bool, err error)
 	if err := checkVersion(b); err != nil {
 		return false, err
 	}
+	if err := checkText(b); err != nil {
+		return false, fmt.Errorf("%w: %w", ErrCorrupt, err)
+	}
 	var s stored
 	dec := json.NewDecoder(bytes.NewReader(b))
 	dec.DisallowUnknownFields()
 	if err := dec.Decode(&s); err != nil {
-		return false, fmt.Errorf("%w: %s", ErrCorrupt, err)
+		return false, fmt.Errorf("%w: %w", ErrCorrupt, err)
 	}
 	if _, err := dec.Token(); err != io.EOF {
 		return false, fmt.Errorf("%w: trailing data", ErrCorrupt)
 	}
+	if s.V != codecVersion { // a second "v" behind the one that checkVersion saw
+		return false, fmt.Errorf("%w: two versions", ErrCorrupt)
+	}
 	var headers map[string]any
 	if len(s.Headers) > 0 {
 		if headers, err = decodeTable(s.Headers, 1); err != nil {
-			return false, fmt.Errorf("%w: headers: %s", ErrCorrupt, err)
+			return false, fmt.Errorf("%w: headers: %w", ErrCorrupt, err)
 		}
 	}
 	m.Properties = Properties{
@@ -79,7 +86,7 @@ func checkVersion(b []byte) error {
 	}
 	switch err := json.Unmarshal(b, &head); {
 	case err != nil:
-		return fmt.Errorf("%w: %s", ErrCorrupt, err)
+		return fmt.Errorf("%w: %w", ErrCorrupt, err)
 	case head.V == nil || *head.V < 1:
 		return fmt.Errorf("%w: no version", ErrCorrupt)
 	case *head.V > codecVersion:
@@ -88,7 +95,31 @@ func checkVersion(b []byte) error {
 	return nil
 }
 
+// checkText refuses what encoding/json would silently replace or take for absent:
+// bytes that are not UTF-8, and null members.
+func checkText(b []byte) error {
+	if !utf8.Valid(b) {
+		return errors.New("not valid UTF-8")
+	}
+	if !bytes.Contains(b, []byte("null")) {
+		return nil // the usual case; spares the second parse
+	}
+	var members map[string]json.RawMessage
+	if err := json.Unmarshal(b, &members); err != nil {
+		return err
+	}
+	for name, val := range members {
+		if string(val) == "null" {
+			return fmt.Errorf("%.60q is null", name)
+		}
+	}
+	return nil
+}
+
 func decodeTable(raw map[string]json.RawMessage, depth int) (map[string]any, error) {
+	if reason := checkCount(len(raw)); reason != "" {
+		return nil, errors.New(reason)
+	}
 	out := make(map[string]any, len(raw))
 	for k, r := range raw {
 		if reason := checkHeaderName(k); reason != "" {
@@ -119,6 +150,9 @@ func decodeValue(raw json.RawMessage, depth int) (any, error) {
 	val := pair[1]
 	switch letter {
 	case "V":
+		if string(val) != "null" {
+			return nil, fmt.Errorf("want null, got %.60s", val)
+		}
 		return nil, nil
 	case "t":
 		return into[bool](val)
@@ -137,7 +171,7 @@ func decodeValue(raw json.RawMessage, depth int) (any, error) {
 	case "l":
 		return into[int64](val)
 	case "S":
-		return decodeString(val)
+		return into[string](val)
 	case "f":
 		f, err := decodeFloat(val, 32)
 		return float32(f), err
@@ -154,12 +188,7 @@ func decodeValue(raw json.RawMessage, depth int) (any, error) {
 func decodeComposite(letter string, val json.RawMessage, depth int) (any, error) {
 	switch letter {
 	case "D":
-		var d []int64
-		err := json.Unmarshal(val, &d)
-		if err != nil || len(d) != 2 || d[0] < 0 || d[0] > math.MaxUint8 || d[1] < math.MinInt32 || d[1] > math.MaxInt32 {
-			return nil, fmt.Errorf("want a decimal [scale, value], got %.60s", val)
-		}
-		return Decimal{Scale: uint8(d[0]), Value: int32(d[1])}, nil
+		return decodeDecimal(val)
 	case "x":
 		s, err := into[string](val)
 		if err != nil {
@@ -177,6 +206,9 @@ func decodeComposite(letter string, val json.RawMessage, depth int) (any, error)
 		if err != nil {
 			return nil, err
 		}
+		if reason := checkCount(len(raw)); reason != "" {
+			return nil, errors.New(reason)
+		}
 		out := make([]any, len(raw))
 		for i, r := range raw {
 			if out[i], err = decodeValue(r, depth+1); err != nil {
@@ -189,6 +221,22 @@ func decodeComposite(letter string, val json.RawMessage, depth int) (any, error)
 	}
 }
 
+func decodeDecimal(val json.RawMessage) (any, error) {
+	pair, err := into[[]json.RawMessage](val)
+	if err != nil || len(pair) != 2 {
+		return nil, fmt.Errorf("want a decimal [scale, value], got %.60s", val)
+	}
+	scale, err := into[uint8](pair[0])
+	if err != nil {
+		return nil, fmt.Errorf("decimal scale: %w", err)
+	}
+	value, err := into[int32](pair[1])
+	if err != nil {
+		return nil, fmt.Errorf("decimal value: %w", err)
+	}
+	return Decimal{Scale: scale, Value: value}, nil
+}
+
 // into unmarshals val as T, refusing null, which encoding/json would take for zero.
 func into[T any](val json.RawMessage) (T, error) {
 	var v T
@@ -197,14 +245,6 @@ func into[T any](val json.RawMessage) (T, error) {
 	}
 	err := json.Unmarshal(val, &v)
 	return v, err
-}
-
-func decodeString(val json.RawMessage) (any, error) {
-	s, err := into[string](val)
-	if err == nil && !utf8.ValidString(s) {
-		err = fmt.Errorf("string is not valid UTF-8")
-	}
-	return s, err
 }
 
 func decodeFloat(val json.RawMessage, bits int) (float64, error) {

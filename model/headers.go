@@ -8,8 +8,15 @@ import (
 	"unicode/utf8"
 )
 
-// maxDepth bounds the nesting of header tables and arrays.
-const maxDepth = 32
+const (
+	// maxDepth bounds the nesting of header tables and arrays: amqp091-go closes the
+	// connection when it reads deeper ones, as it must when the message is returned.
+	maxDepth = 32
+	// maxElements bounds the entries of one header table or array. For the same reason:
+	// amqp091-go reads 8192 and closes the connection at one more. The rest is room for
+	// what the broker adds on the way to a consumer.
+	maxElements = 8000
+)
 
 // NormalizeHeaders returns a deep copy of h in which every value has one of the Go
 // types that have an AMQP 0-9-1 field type of their own, or an [*InvalidError]. What it
@@ -33,12 +40,15 @@ const maxDepth = 32
 // A named type of one of these kinds becomes the plain type. Refused are uint64 above
 // math.MaxInt64, time.Duration (say the unit: send a number), strings that are not
 // UTF-8 (use []byte), structs, pointers, functions, channels and complex numbers; key
-// names over 255 bytes, not UTF-8 or with NUL; nesting deeper than 32; at the top level
-// CC and BCC (they would route where nobody looks) and the reserved prefix x-transmsg-.
+// names over 255 bytes, not UTF-8 or with NUL; nesting deeper than 32; a table or array
+// of more than 8000 entries; at the top level CC and BCC (they would route where nobody looks) and the reserved prefix x-transmsg-.
 // NaN of any bit pattern becomes the one NaN.
 func NormalizeHeaders(h map[string]any) (map[string]any, error) {
 	if len(h) == 0 {
 		return nil, nil
+	}
+	if reason := checkCount(len(h)); reason != "" {
+		return nil, invalid("headers", "%s", reason)
 	}
 	out := make(map[string]any, len(h))
 	for k, v := range h {
@@ -56,6 +66,14 @@ func NormalizeHeaders(h map[string]any) (map[string]any, error) {
 		out[k] = nv
 	}
 	return out, nil
+}
+
+// checkCount says why n entries are too many for one table or array, or "".
+func checkCount(n int) string {
+	if n > maxElements {
+		return fmt.Sprintf("has %d entries, the limit is %d", n, maxElements)
+	}
+	return ""
 }
 
 func checkHeaderName(k string) string {
@@ -143,6 +161,9 @@ func normalizeMap(rv reflect.Value, depth int) (any, string) {
 	if rv.Type().Key().Kind() != reflect.String {
 		return nil, fmt.Sprintf("has type %s: a table needs string keys", rv.Type())
 	}
+	if reason := checkCount(rv.Len()); reason != "" {
+		return nil, reason
+	}
 	out := make(map[string]any, rv.Len())
 	for it := rv.MapRange(); it.Next(); {
 		k := it.Key().String()
@@ -165,6 +186,9 @@ func normalizeList(rv reflect.Value, depth int) (any, string) {
 			out[i] = byte(rv.Index(i).Uint())
 		}
 		return out, ""
+	}
+	if reason := checkCount(rv.Len()); reason != "" {
+		return nil, reason
 	}
 	out := make([]any, rv.Len())
 	for i := range out {

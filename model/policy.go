@@ -91,6 +91,9 @@ func (p Policy) Delay(failures int, r float64) time.Duration {
 	if p.Jitter > 0 {
 		d *= 1 - p.Jitter + 2*p.Jitter*r
 	}
+	if d >= math.MaxInt64 { // a float64 above the range converts to anything
+		return math.MaxInt64
+	}
 	return max(time.Duration(d), time.Millisecond)
 }
 

@@ -81,17 +81,20 @@ func SameContent(a, b *TransMessage) bool {
 	if bytes.Equal(a.Properties, b.Properties) {
 		return true
 	}
-	return bytes.Equal(withoutDefaultedTimestamp(a.Properties), withoutDefaultedTimestamp(b.Properties))
+	return bytes.Equal(canonicalProperties(a.Properties), canonicalProperties(b.Properties))
 }
 
-// withoutDefaultedTimestamp re-encodes properties with a defaulted timestamp set to
-// zero, or returns them as they are.
-func withoutDefaultedTimestamp(props []byte) []byte {
+// canonicalProperties re-encodes properties, so that spacing and order of a row written by hand
+// or by another version do not count, with a defaulted timestamp set to zero. What
+// cannot be decoded is compared as it is.
+func canonicalProperties(props []byte) []byte {
 	var m Message
 	defaulted, err := decodeProperties(props, &m)
-	if err != nil || !defaulted {
+	if err != nil {
 		return props
 	}
-	m.Properties.Timestamp = time.Time{}
-	return EncodeProperties(&m, true)
+	if defaulted {
+		m.Properties.Timestamp = time.Time{}
+	}
+	return EncodeProperties(&m, defaulted)
 }

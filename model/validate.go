@@ -14,6 +14,7 @@ const DefaultMaxBody = 4 << 20
 const (
 	maxShortStr   = 255        // AMQP short string, in bytes
 	maxExpiration = 4294967295 // RabbitMQ: the largest timer, in ms
+	directReplyTo = "amq.rabbitmq.reply-to"
 )
 
 // Limits are the bounds that are not fixed by AMQP. The zero value means the defaults.
@@ -99,6 +100,7 @@ func checkStrings(m *Message) error {
 		{"content_encoding", p.ContentEncoding},
 		{"correlation_id", p.CorrelationID},
 		{"reply_to", p.ReplyTo},
+		{"expiration", p.Expiration},
 		{"type", p.Type},
 		{"app_id", p.AppID},
 	} {
@@ -115,6 +117,10 @@ func checkStrings(m *Message) error {
 		// The broker strips them in a declare and not in a publish: never the same exchange.
 		return invalid("exchange", "must not contain CR or LF, got %q", m.Exchange)
 	}
+	if m.Exchange == "" && strings.HasPrefix(m.RoutingKey, directReplyTo) {
+		// Observed: with a token the broker cannot decode it closes the connection (541).
+		return invalid("routing_key", "must not be direct reply-to (%q): it names a channel, not a queue", m.RoutingKey)
+	}
 	return nil
 }
 
@@ -123,7 +129,7 @@ func checkProperties(p *Properties) error {
 		return invalid("user_id", "is not supported: the row may be sent later under another login, "+
 			"and the broker closes the channel when they differ; put the user into a header")
 	}
-	if strings.HasPrefix(p.ReplyTo, "amq.rabbitmq.reply-to") {
+	if strings.HasPrefix(p.ReplyTo, directReplyTo) {
 		return invalid("reply_to", "must not be direct reply-to (%q): it is bound to one channel", p.ReplyTo)
 	}
 	if p.Expiration != "" {
