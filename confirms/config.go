@@ -1,0 +1,155 @@
+package confirms
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"log/slog"
+	"net"
+	"time"
+)
+
+// Defaults and bounds of [Config].
+const (
+	DefaultChannels        = 1
+	DefaultWindow          = 1000
+	DefaultWindowBytes     = 16 << 20
+	DefaultMaxPending      = 8192
+	DefaultMaxPendingBytes = 64 << 20
+	DefaultConfirmTimeout  = 15 * time.Second
+	DefaultWriteTimeout    = 5 * time.Second
+	DefaultDialTimeout     = 10 * time.Second
+
+	maxChannels   = 16
+	maxWindow     = 10_000
+	maxPendingCap = 1 << 20
+)
+
+// Config describes a [Sender]. The zero value of a field means its default;
+// Addrs and Credentials have none.
+type Config struct {
+	// Addrs are the "host:port" of the brokers of one cluster. They are tried in
+	// turn, starting with a random one.
+	Addrs []string
+	// VHost is the virtual host, not percent-encoded. Defaults to "/".
+	VHost string
+	// Credentials returns user and password. It is asked at every dial, so that a
+	// rotated password is found; ctx ends with DialTimeout.
+	Credentials func(ctx context.Context) (user, password string, err error)
+	// TLS returns the TLS settings and is asked at every dial; what it returns is
+	// cloned. An empty ServerName means the host dialled. Nil means plain AMQP.
+	TLS func(ctx context.Context) (*tls.Config, error)
+	// Name is shown as the connection's name in the management UI. Defaults to
+	// "transmsg".
+	Name string
+	// Channels is the number of publishing channels, 1 to 16. Defaults to 1, which is
+	// as fast as the broker.
+	Channels int
+	// Window is the most unconfirmed messages on one channel, 1 to 10,000. Defaults to
+	// 1000.
+	Window int
+	// WindowBytes is the most unconfirmed body bytes on one channel; a larger body goes
+	// when it is alone. Defaults to 16 MiB.
+	WindowBytes int64
+	// MaxPending is the most messages reserved or sent and not yet done, at least
+	// Window. Defaults to 8192.
+	MaxPending int
+	// MaxPendingBytes is the same in body bytes, at least WindowBytes: no single
+	// message may be larger. Defaults to 64 MiB.
+	MaxPendingBytes int64
+	// ConfirmTimeout is how long a confirm may take before the outcome is unknown. It
+	// stands still while the broker blocks the connection. Defaults to 15 s; at least
+	// 100 ms.
+	ConfirmTimeout time.Duration
+	// WriteTimeout is how long the socket may take no byte before the connection is
+	// given up. Defaults to 5 s; at least 100 ms.
+	WriteTimeout time.Duration
+	// DialTimeout bounds one dial with TLS and AMQP handshake. Defaults to 10 s; at
+	// least 100 ms.
+	DialTimeout time.Duration
+	// Logger gets state changes, never one line per message. Nil discards.
+	Logger *slog.Logger
+	// Observer hears of state changes.
+	Observer Observer
+}
+
+// Observer is told of state changes. Each func may be nil, is called from an
+// engine goroutine, one at a time per Sender except ChannelClosed, and must not
+// block.
+type Observer struct {
+	// Connected: a connection is up and sending can start.
+	Connected func(addr string, generation uint64)
+	// Disconnected: the connection of this generation ended; err says why.
+	Disconnected func(generation uint64, err error)
+	// Blocked: the broker blocked the connection (an alarm), or released it.
+	Blocked func(blocked bool, reason string)
+	// ChannelClosed: the broker closed a channel with an AMQP code such as 404.
+	ChannelClosed func(code int, text string)
+}
+
+func (c Config) withDefaults() Config {
+	setDefault(&c.VHost, "/")
+	setDefault(&c.Name, "transmsg")
+	setDefault(&c.Channels, DefaultChannels)
+	setDefault(&c.Window, DefaultWindow)
+	setDefault(&c.WindowBytes, DefaultWindowBytes)
+	setDefault(&c.MaxPending, DefaultMaxPending)
+	setDefault(&c.MaxPendingBytes, DefaultMaxPendingBytes)
+	setDefault(&c.ConfirmTimeout, DefaultConfirmTimeout)
+	setDefault(&c.WriteTimeout, DefaultWriteTimeout)
+	setDefault(&c.DialTimeout, DefaultDialTimeout)
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	return c
+}
+
+func setDefault[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
+	}
+}
+
+// validate checks a config with defaults as a whole. Values that may hold a
+// password by mistake (Addrs) are not printed.
+func (c Config) validate() error {
+	if len(c.Addrs) == 0 {
+		return fmt.Errorf("confirms: config: Addrs is empty: give at least one host:port")
+	}
+	for i, a := range c.Addrs {
+		if host, port, err := net.SplitHostPort(a); err != nil || host == "" || port == "" {
+			return fmt.Errorf("confirms: config: Addrs[%d] must be host:port (a URL goes through ParseURL)", i)
+		}
+	}
+	if c.Credentials == nil {
+		return fmt.Errorf("confirms: config: Credentials is nil: give a func that returns user and password")
+	}
+	for _, f := range [...]struct {
+		name          string
+		value, lo, hi int64
+	}{
+		{"Channels", int64(c.Channels), 1, maxChannels},
+		{"Window", int64(c.Window), 1, maxWindow},
+		{"WindowBytes", c.WindowBytes, 1, 1 << 40},
+		{"MaxPending", int64(c.MaxPending), int64(c.Window), maxPendingCap},
+		{"MaxPendingBytes", c.MaxPendingBytes, c.WindowBytes, 1 << 40},
+	} {
+		if f.value < f.lo || f.value > f.hi {
+			return fmt.Errorf("confirms: config: %s %d must be from %d to %d", f.name, f.value, f.lo, f.hi)
+		}
+	}
+	for _, f := range [...]struct {
+		name  string
+		value time.Duration
+	}{
+		{"ConfirmTimeout", c.ConfirmTimeout}, {"WriteTimeout", c.WriteTimeout}, {"DialTimeout", c.DialTimeout},
+	} {
+		if f.value < minTimeout {
+			return fmt.Errorf("confirms: config: %s %s must be at least %s", f.name, f.value, minTimeout)
+		}
+	}
+	return nil
+}
+
+const minTimeout = 100 * time.Millisecond

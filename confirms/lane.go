@@ -1,0 +1,221 @@
+package confirms
+
+import (
+	"errors"
+	"math"
+	"sync"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/transmsg/transmsg/model"
+)
+
+// role is what lanes are for: publishing side by side, or one suspect at a time. It
+// outlives connections, and so do the sends in its queue.
+type role struct {
+	name   string
+	queue  chan *pending // capacity MaxPending: whoever reserved has room
+	window int
+	alone  bool // an exception on the channel is the fault of the one send on it
+}
+
+// lane is one channel in confirm mode. Its sender goroutine (run) alone publishes on it;
+// its tracker goroutine (track.go) alone reads what the broker says of it.
+type lane struct {
+	se      *session
+	role    *role
+	ch      *amqp.Channel
+	returns chan amqp.Return // capacity = window: never full, see window
+	closes  chan *amqp.Error // capacity 1
+
+	mu   sync.Mutex
+	win  window
+	idle bool // the tracker waits for work
+
+	work    chan struct{} // cap 1: sent while idle
+	freed   chan struct{} // cap 1: a slot was freed
+	dead    chan struct{} // closed by the tracker: the channel is closed
+	retired chan struct{} // closed by the tracker: a confirm is overdue, send no more
+	ended   chan struct{} // closed when the sender goroutine is through
+
+	// The tracker's own:
+	returned  map[string]amqp.Return // read and not yet matched
+	limbo     []*pending             // resolved by a close, not by the broker
+	isRetired bool
+}
+
+// openLane opens a channel; confirm mode is part of opening it.
+func (se *session) openLane(r *role) (*lane, error) {
+	l := &lane{
+		se: se, role: r,
+		returns: make(chan amqp.Return, r.window),
+		closes:  make(chan *amqp.Error, 1),
+		win:     newWindow(r.window, se.s.cfg.WindowBytes),
+		work:    make(chan struct{}, 1), freed: make(chan struct{}, 1),
+		dead: make(chan struct{}), retired: make(chan struct{}), ended: make(chan struct{}),
+		returned: make(map[string]amqp.Return),
+	}
+	defer se.guard("open channel")()
+	ch, err := se.conn.Channel()
+	if err != nil {
+		return nil, err
+	}
+	ch.NotifyReturn(l.returns)
+	ch.NotifyClose(l.closes)
+	if err := ch.Confirm(false); err != nil {
+		return nil, err
+	}
+	l.ch = ch
+	return l, nil
+}
+
+// run sends from the role's queue, first of all first if it is not nil, until the channel
+// is dead or retired or the session is over.
+func (l *lane) run(first *pending) {
+	defer close(l.ended)
+	if first != nil {
+		l.send(first)
+	}
+	for {
+		select {
+		case <-l.dead:
+			return
+		case <-l.retired:
+			return
+		case <-l.se.over:
+			return
+		case p := <-l.role.queue:
+			l.send(p)
+		}
+	}
+}
+
+// send publishes p, or gives it its outcome, or hands it on.
+func (l *lane) send(p *pending) {
+	if !l.sendable(p) || !l.admit(p) {
+		return
+	}
+	// The last look before the library call: nothing is sent through a closed gate or
+	// after the time in which the row is ours.
+	if now := time.Now(); !l.se.s.gate.get() || p.late(now) {
+		l.free(p)
+		p.deferred(l.se.s.whyNotSent())
+		return
+	}
+	m := p.Message
+	p.sentAt = l.se.clock.now()
+	dc, err := l.ch.PublishWithDeferredConfirm(m.Exchange, m.RoutingKey, !m.AllowUnroutable, false, publishing(m))
+	if err != nil {
+		l.free(p)
+		l.publishFailed(p, err)
+		return
+	}
+	l.mu.Lock()
+	p.dc = dc
+	l.win.sent(p)
+	wake := l.idle
+	l.idle = false
+	l.mu.Unlock()
+	if wake {
+		signal(l.work)
+	}
+}
+
+// sendable checks what would close the channel or connection under the neighbours.
+func (l *lane) sendable(p *pending) bool {
+	limits := model.Limits{MaxBody: math.MaxInt, FrameMax: l.se.frameMax}
+	if err := model.Check(p.Message, limits); err != nil {
+		p.finish(model.Outcome{
+			Kind: model.Refused, Code: model.CodeInvalid, Text: model.CleanText(err.Error()), Permanent: true,
+		})
+		return false
+	}
+	switch state, text := l.se.exchanges.ask(p); state {
+	case exchangeKnown:
+		return true
+	case exchangeMissing:
+		p.finish(model.Outcome{Kind: model.Refused, Code: model.CodeNotFound, Text: text})
+	case exchangeGateClosed:
+		p.deferred(l.se.s.whyNotSent())
+	case exchangeAsked: // parked: it comes back through the queue
+	}
+	return false
+}
+
+// admit waits for a slot of the window and for room on the wire.
+func (l *lane) admit(p *pending) bool {
+	for {
+		slow := l.se.wire.full()
+		if slow == nil {
+			l.mu.Lock()
+			a := l.win.admit(p.Message.ID, p.size(), l.limit())
+			l.mu.Unlock()
+			switch a {
+			case admitted:
+				l.se.inFlight.Add(1)
+				return true
+			case duplicate:
+				p.deferred("the same id is in flight on this channel")
+				return false
+			case full:
+			}
+		}
+		select {
+		case <-slow:
+		case <-l.freed:
+		case <-l.se.s.gate.whenOff():
+			p.deferred(l.se.s.whyNotSent())
+			return false
+		case <-l.dead:
+			l.se.s.requeue(p)
+			return false
+		case <-l.retired:
+			l.se.s.requeue(p)
+			return false
+		}
+	}
+}
+
+// limit is the window in force: half of it while a timed-out send is still open.
+func (l *lane) limit() int {
+	if l.se.timedOut.Load() > 0 {
+		return max(1, l.win.max/2)
+	}
+	return l.win.max
+}
+
+func (l *lane) free(p *pending) {
+	l.mu.Lock()
+	l.win.free(p.Message.ID, p.size())
+	l.mu.Unlock()
+	l.se.inFlight.Add(-1)
+}
+
+// publishFailed handles an error of the library call. Two kinds are certain not to have
+// sent the message: a header it cannot encode, refused before anything else, and
+// ErrClosed, which comes before the last frame was handed over (frames before it may be
+// out; an incomplete message is none). Anything else came from the write.
+func (l *lane) publishFailed(p *pending, err error) {
+	if invalid := table(p.Message.Headers).Validate(); invalid != nil {
+		p.finish(model.Outcome{
+			Kind: model.Refused, Code: model.CodeInvalid, Permanent: true,
+			Text: model.CleanText("headers " + invalid.Error()),
+		})
+		return
+	}
+	if errors.Is(err, amqp.ErrClosed) {
+		l.se.s.requeue(p) // the next channel sends it, or the gate closes
+		return
+	}
+	p.finish(unknown(model.CodeWrite, err.Error()))
+	l.se.kill("write: " + err.Error())
+}
+
+// signal wakes the one reader of a channel with capacity 1.
+func signal(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}

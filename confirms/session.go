@@ -1,0 +1,231 @@
+package confirms
+
+import (
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/transmsg/transmsg/model"
+)
+
+// reopenDelay is the wait after a channel could not be opened on a living connection.
+const reopenDelay = time.Second
+
+// session is one connection and all that lives on it. Nothing of it outlives run: a new
+// connection is a new session with new channels, so no delivery tag, return or cached
+// answer of the old one can be taken for the new one's.
+type session struct {
+	s          *Sender
+	generation uint64
+	addr       string
+	conn       *amqp.Connection
+	wire       *wire
+	frameMax   int
+	clock      *confirmClock
+	exchanges  *exchanges
+
+	inFlight atomic.Int64 // slots taken, all lanes
+	timedOut atomic.Int64 // timed-out sends still tracked, all lanes
+
+	over chan struct{} // closed when the connection is lost or given up
+
+	mu      sync.Mutex
+	reason  string              // why it was ended, if by us
+	calls   map[int]guardedCall // calls to the broker that wait for an answer
+	callSeq int
+
+	wg sync.WaitGroup
+}
+
+type guardedCall struct {
+	what  string
+	since time.Duration
+}
+
+func newSession(s *Sender, generation uint64, d dialled) *session {
+	return &session{
+		s: s, generation: generation, addr: d.addr, conn: d.conn, wire: d.wire, frameMax: d.frameMax,
+		clock: newConfirmClock(), exchanges: newExchanges(s.gate),
+		over: make(chan struct{}), calls: make(map[int]guardedCall),
+	}
+}
+
+// run serves the connection until it is lost or stop closes, and returns why it was lost.
+// All its sends have their outcome and all its goroutines have ended when it returns.
+func (se *session) run(stop <-chan struct{}) error {
+	closed := se.conn.NotifyClose(make(chan *amqp.Error, 1))
+	// The library's reader waits for room here: it must never be full for long.
+	blocked := se.conn.NotifyBlocked(make(chan amqp.Blocking, 16))
+
+	se.wg.Go(func() { se.watchBlocked(blocked) })
+	se.wg.Go(se.watchdog)
+	se.wg.Go(se.askExchanges)
+	for range se.s.cfg.Channels {
+		se.wg.Go(func() { se.keepLane(se.s.publish) })
+	}
+	se.wg.Go(func() { se.keepLane(se.s.quarantine) })
+
+	var lost *amqp.Error
+	select {
+	case lost = <-closed:
+	case <-stop:
+		se.setReason("the sender was closed")
+	}
+	se.s.sessionOver(se)
+	close(se.over)
+	if lost == nil {
+		se.closeGracefully()
+	}
+	se.wire.kill()
+	se.wg.Wait()
+	<-se.wire.flushed
+	return fmt.Errorf("connection lost: %s", se.endText(lost))
+}
+
+// closeGracefully tells the broker, which answers after all confirms it has ready.
+func (se *session) closeGracefully() {
+	grace := se.s.closeGrace()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		// An error says only that the connection is gone already.
+		_ = se.conn.CloseDeadline(time.Now().Add(grace))
+	}()
+	timer := time.NewTimer(grace)
+	defer timer.Stop()
+	select {
+	case <-done:
+		return
+	case <-timer.C:
+	}
+	se.wire.kill() // releases the library's call whatever it waits for
+	<-done
+}
+
+// keepLane keeps one lane of the role open until the session is over. A quarantine lane
+// is opened for its first send.
+func (se *session) keepLane(r *role) {
+	for {
+		var first *pending
+		if r.alone {
+			select {
+			case first = <-r.queue:
+			case <-se.over:
+				return
+			}
+		}
+		l, err := se.openLane(r)
+		if err != nil {
+			if first != nil {
+				se.s.requeue(first)
+			}
+			if se.waitReopen(err) {
+				continue
+			}
+			return
+		}
+		se.wg.Go(l.track)
+		if !r.alone {
+			se.s.laneUp(se)
+		}
+		l.run(first)
+		if !r.alone {
+			se.s.laneDown(se)
+		}
+		if se.isOver() {
+			return
+		}
+	}
+}
+
+func (se *session) waitReopen(err error) bool {
+	if !se.isOver() && !se.conn.IsClosed() {
+		se.s.log.Warn("open channel", "error", err, "generation", se.generation)
+	}
+	timer := time.NewTimer(reopenDelay)
+	defer timer.Stop()
+	select {
+	case <-se.over:
+		return false
+	case <-timer.C:
+		return true
+	}
+}
+
+// watchBlocked closes the gate at once when the broker blocks the connection, and stops
+// the timers: the confirms come when the alarm is over. It ends with the connection.
+func (se *session) watchBlocked(blocked <-chan amqp.Blocking) {
+	for b := range blocked {
+		se.clock.pause(b.Active)
+		se.wire.sock.patient.Store(b.Active)
+		se.s.setBlocked(se, b.Active, b.Reason)
+	}
+}
+
+// kill ends the connection from our side, for a reason.
+func (se *session) kill(reason string) {
+	se.setReason(reason)
+	se.wire.kill()
+}
+
+// setReason keeps the first reason.
+func (se *session) setReason(reason string) {
+	se.mu.Lock()
+	defer se.mu.Unlock()
+	if se.reason == "" {
+		se.reason = reason
+	}
+}
+
+// endText says why the connection ended: our own reason comes before the read error that
+// follows from it.
+func (se *session) endText(cause *amqp.Error) string {
+	se.mu.Lock()
+	defer se.mu.Unlock()
+	switch {
+	case se.reason != "":
+		return se.reason
+	case cause == nil:
+		return "the channel was closed"
+	case cause.Server:
+		return closeText(cause)
+	default:
+		return model.CleanText(cause.Reason)
+	}
+}
+
+func (se *session) isOver() bool {
+	select {
+	case <-se.over:
+		return true
+	default:
+		return false
+	}
+}
+
+func (se *session) addTimedOut(n int) {
+	se.timedOut.Add(int64(n))
+	se.s.timedOutChanged(se)
+}
+
+// laneRetired counts a role's lanes with overdue confirms. Too many of them: the
+// connection is of no use.
+func (se *session) laneRetired(r *role) {
+	n := se.s.retire(r)
+	se.s.log.Warn("confirms overdue, channel retired", "role", r.name, "generation", se.generation,
+		"timeout", se.s.cfg.ConfirmTimeout, "retired", n)
+	if n > maxRetired {
+		se.kill(fmt.Sprintf("confirms overdue on %d channels", n))
+	}
+}
+
+func (se *session) channelException(r *role, cause *amqp.Error, unresolved int) {
+	se.s.log.Warn("channel closed by the broker", "role", r.name, "generation", se.generation,
+		"code", cause.Code, "text", cause.Reason, "unresolved", unresolved)
+	if f := se.s.cfg.Observer.ChannelClosed; f != nil {
+		f(cause.Code, cause.Reason)
+	}
+}

@@ -1,0 +1,52 @@
+package confirms
+
+import (
+	"sync/atomic"
+
+	"github.com/transmsg/transmsg/model"
+)
+
+// Stats is a snapshot of a [Sender]. Counters only grow.
+type Stats struct {
+	Ready      bool
+	Connected  bool
+	Blocked    bool
+	Generation uint64 // connections made so far
+	Addr       string // of the present or last connection
+
+	Pending      int   // reserved, or sent and not done
+	PendingBytes int64 // their body bytes
+	InFlight     int   // on the wire and unconfirmed, timed-out ones included
+	TimedOut     int   // of these, the timed-out ones
+
+	// Outcomes by kind.
+	Acked, Nacked, Returned, Refused, Unknown, Deferred uint64
+	LateAcks                                            uint64
+}
+
+// Stats returns a snapshot.
+func (s *Sender) Stats() Stats {
+	n, bytes := s.room.used()
+	s.mu.Lock()
+	st := Stats{
+		Ready: s.ready.get(), Connected: s.state.live, Blocked: s.state.blocked,
+		Generation: s.state.generation, Addr: s.state.addr, Pending: n, PendingBytes: bytes,
+	}
+	if se := s.state.session; se != nil {
+		st.InFlight, st.TimedOut = int(se.inFlight.Load()), int(se.timedOut.Load())
+	}
+	s.mu.Unlock()
+	c := &s.counts
+	st.Acked, st.Nacked = c.kinds[model.Acked].Load(), c.kinds[model.Nacked].Load()
+	st.Returned, st.Refused = c.kinds[model.Returned].Load(), c.kinds[model.Refused].Load()
+	st.Unknown, st.Deferred = c.kinds[model.Unknown].Load(), c.kinds[model.Deferred].Load()
+	st.LateAcks = c.lateAcks.Load()
+	return st
+}
+
+type counts struct {
+	kinds    [model.Deferred + 1]atomic.Uint64
+	lateAcks atomic.Uint64
+}
+
+func (c *counts) add(k model.Kind) { c.kinds[k].Add(1) }

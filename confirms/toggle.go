@@ -1,0 +1,53 @@
+package confirms
+
+import (
+	"sync"
+	"sync/atomic"
+)
+
+// toggle is a switch that goroutines can wait for in a select. It starts off.
+type toggle struct {
+	mu      sync.Mutex
+	isOn    atomic.Bool   // written with mu held
+	on, off chan struct{} // the one of the present state is closed
+}
+
+func newToggle() *toggle {
+	t := &toggle{on: make(chan struct{}), off: make(chan struct{})}
+	close(t.off)
+	return t
+}
+
+// set reports whether it changed anything.
+func (t *toggle) set(on bool) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.isOn.Load() == on {
+		return false
+	}
+	t.isOn.Store(on)
+	if on {
+		close(t.on)
+		t.off = make(chan struct{})
+	} else {
+		close(t.off)
+		t.on = make(chan struct{})
+	}
+	return true
+}
+
+func (t *toggle) get() bool { return t.isOn.Load() }
+
+// whenOn returns a channel that is closed once the switch is on.
+func (t *toggle) whenOn() <-chan struct{} {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.on
+}
+
+// whenOff returns a channel that is closed once the switch is off.
+func (t *toggle) whenOff() <-chan struct{} {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.off
+}

@@ -1,0 +1,109 @@
+package confirms
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/transmsg/transmsg/model"
+)
+
+// verdict says what a resolved confirmation means, or that it says nothing. returned is
+// the return read for it, ok whether there was one; open is Channel.IsClosed() == false
+// read after the confirmation was seen resolved.
+//
+// An ack is the broker's own in every case. No ack is the broker's nack only on an open
+// channel: the library also resolves what is left with ack=false when a channel or
+// connection ends, but it marks the channel closed before (updateChannel on the frame,
+// Channel.shutdown and Connection.shutdown before closeResources), in the same goroutine.
+// So whoever sees a confirmation resolved by a close also sees the channel closed. The
+// other way round a real nack just before a close may look unknown: that is the safe side.
+func verdict(acked bool, returned amqp.Return, ok, open bool) (o model.Outcome, decided bool) {
+	switch {
+	case ok:
+		// A message that no queue took is not sent, whatever the confirm says.
+		return model.Outcome{
+			Kind: model.Returned, Code: model.Code(strconv.Itoa(int(returned.ReplyCode))),
+			Text: model.CleanText(returned.ReplyText),
+		}, true
+	case acked:
+		return model.Outcome{Kind: model.Acked}, true
+	case open:
+		return model.Outcome{Kind: model.Nacked, Code: model.CodeNack, Text: "the broker refused the message"}, true
+	default:
+		return model.Outcome{}, false
+	}
+}
+
+// isChannelException reports whether the broker closed one channel because of what was
+// done on it. The same listener also hears of the end of the connection, which has codes
+// of its own (320, 501 to 504, 530, 540, 541) or none from the broker.
+func isChannelException(e *amqp.Error) bool {
+	if e == nil || !e.Server {
+		return false
+	}
+	switch e.Code {
+	case amqp.ContentTooLarge, amqp.NoRoute, amqp.NoConsumers, amqp.AccessRefused, amqp.NotFound,
+		amqp.ResourceLocked, amqp.PreconditionFailed:
+		return true
+	}
+	return false
+}
+
+// pinned is the outcome of the one send that was alone on a channel when the broker
+// closed it.
+func pinned(cause *amqp.Error) model.Outcome {
+	o := model.Outcome{Kind: model.Refused, Code: model.CodeOther, Text: closeText(cause)}
+	switch cause.Code {
+	case amqp.NotFound:
+		o.Code = model.CodeNotFound
+	case amqp.AccessRefused:
+		o.Code = model.CodeAccessRefused
+	case amqp.PreconditionFailed:
+		o.Code, o.Permanent = model.CodePrecondition, true
+	}
+	return o
+}
+
+// suspects says for each unresolved send of a channel that the broker closed whether it
+// may be the cause. The close carries no delivery tag: 404 and 403 name the exchange,
+// 406 for an oversize body its size. When the text fits none, all are suspect.
+func suspects(cause *amqp.Error, unresolved []*pending) []bool {
+	out := make([]bool, len(unresolved))
+	found := false
+	for i, p := range unresolved {
+		out[i] = namesMessage(cause, p.Message)
+		found = found || out[i]
+	}
+	if !found {
+		for i := range out {
+			out[i] = true
+		}
+	}
+	return out
+}
+
+func namesMessage(cause *amqp.Error, m *model.Message) bool {
+	switch cause.Code {
+	case amqp.NotFound, amqp.AccessRefused:
+		exchange := m.Exchange
+		if exchange == "" {
+			exchange = "amq.default" // the broker's name for it in access checks
+		}
+		return strings.Contains(cause.Reason, "exchange '"+exchange+"' in vhost")
+	case amqp.PreconditionFailed:
+		return strings.Contains(cause.Reason, fmt.Sprintf("message size %d is larger", len(m.Body)))
+	}
+	return false
+}
+
+// unknown is the outcome of a send whose channel ended before its confirm.
+func unknown(code model.Code, text string) model.Outcome {
+	return model.Outcome{Kind: model.Unknown, Code: code, Text: model.CleanText(text)}
+}
+
+func closeText(e *amqp.Error) string {
+	return model.CleanText(fmt.Sprintf("%d %s", e.Code, e.Reason))
+}

@@ -1,0 +1,187 @@
+package confirms
+
+import (
+	"errors"
+	"net"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// socket is the TCP connection under TLS and AMQP. It counts reads for the watchdog,
+// and gives up a write only when no byte of it moved for the write timeout and the
+// broker has not blocked the connection. (A deadline on tls.Conn would break it for
+// good, hence down here.)
+type socket struct {
+	net.Conn
+	writeTimeout time.Duration
+	reads        atomic.Uint64
+	patient      atomic.Bool // the connection is blocked: waiting is right
+}
+
+func (s *socket) Read(b []byte) (int, error) {
+	n, err := s.Conn.Read(b)
+	if n > 0 {
+		s.reads.Add(1)
+	}
+	return n, err
+}
+
+func (s *socket) Write(b []byte) (int, error) {
+	total := 0
+	for {
+		if err := s.Conn.SetWriteDeadline(time.Now().Add(s.writeTimeout)); err != nil {
+			return total, err
+		}
+		n, err := s.Conn.Write(b[total:])
+		total += n
+		if err == nil || !errors.Is(err, os.ErrDeadlineExceeded) || (n == 0 && !s.patient.Load()) {
+			return total, err
+		}
+	}
+}
+
+// SetDeadline sets the read deadline: writes have their own rule.
+func (s *socket) SetDeadline(t time.Time) error { return s.Conn.SetReadDeadline(t) }
+
+// SetWriteDeadline does nothing: writes have their own rule.
+func (s *socket) SetWriteDeadline(time.Time) error { return nil }
+
+// Bounds of the wire's buffer.
+const (
+	// wireHigh is where lanes stop adding: backpressure instead of a confirm timeout on
+	// a slow link.
+	wireHigh = 1 << 20
+	// wireKeep is the largest buffer kept for reuse.
+	wireKeep = 4 << 20
+	// wireLinger is how long Close lets the last frames (close-ok) go out.
+	wireLinger = 200 * time.Millisecond
+)
+
+// wire is what the client library writes to. Write only appends to a buffer that a
+// goroutine flushes. The library flushes once per message: this makes one system call
+// of many. And it never blocks the library, which holds its locks while it writes: a
+// stuck socket would otherwise stop heartbeats and its own shutdown.
+type wire struct {
+	net.Conn // the outermost connection: TLS or the socket itself
+	sock     *socket
+
+	mu      sync.Mutex
+	buf     []byte
+	err     error         // sticky: the reason no more is written
+	closing bool          // no more writes; flush and end
+	low     chan struct{} // non-nil while buf is above wireHigh; closed when it is not
+
+	work    chan struct{} // cap 1: buf or closing changed
+	flushed chan struct{} // closed when the flusher has ended
+}
+
+func newWire(conn net.Conn, sock *socket) *wire {
+	w := &wire{Conn: conn, sock: sock, work: make(chan struct{}, 1), flushed: make(chan struct{})}
+	go w.flush()
+	return w
+}
+
+// Write appends b. An earlier write error is returned for it.
+func (w *wire) Write(b []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.err != nil {
+		return 0, w.err
+	}
+	if w.closing {
+		return 0, net.ErrClosed
+	}
+	if len(w.buf) == 0 {
+		w.wake()
+	}
+	w.buf = append(w.buf, b...)
+	if len(w.buf) > wireHigh && w.low == nil {
+		w.low = make(chan struct{})
+	}
+	return len(b), nil
+}
+
+// full returns a channel that is closed when there is room again, or nil when there is.
+func (w *wire) full() <-chan struct{} {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.low
+}
+
+func (w *wire) wake() {
+	select {
+	case w.work <- struct{}{}:
+	default:
+	}
+}
+
+// flush writes the buffer out until Close or an error, and closes the socket at its end.
+func (w *wire) flush() {
+	defer close(w.flushed)
+	defer w.sock.Conn.Close()
+	var out []byte
+	for {
+		w.mu.Lock()
+		out, w.buf = w.buf, out[:0]
+		closing := w.closing
+		if w.low != nil {
+			close(w.low)
+			w.low = nil
+		}
+		w.mu.Unlock()
+		if len(out) == 0 {
+			if closing {
+				return
+			}
+			<-w.work
+			continue
+		}
+		if _, err := w.Conn.Write(out); err != nil {
+			w.fail(err)
+			return
+		}
+		if cap(out) > wireKeep {
+			out = nil
+		}
+	}
+}
+
+func (w *wire) fail(err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.err == nil {
+		w.err = err
+	}
+	w.buf = nil
+	if w.low != nil {
+		close(w.low)
+		w.low = nil
+	}
+}
+
+// Close is the library's: it returns at once, what is buffered may still go out for a
+// moment, then the socket is closed. Reads end at once.
+func (w *wire) Close() error {
+	w.mu.Lock()
+	first := !w.closing
+	w.closing = true
+	w.mu.Unlock()
+	if !first {
+		return nil
+	}
+	w.sock.patient.Store(false)
+	time.AfterFunc(wireLinger, func() { w.sock.Conn.Close() })
+	w.wake()
+	return w.sock.Conn.SetReadDeadline(time.Now())
+}
+
+// kill closes the socket under everything: every read and write on it ends now.
+func (w *wire) kill() {
+	w.mu.Lock()
+	w.closing = true
+	w.mu.Unlock()
+	w.sock.Conn.Close()
+	w.wake()
+}
