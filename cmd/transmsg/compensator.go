@@ -1,0 +1,242 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/logging"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/transmsg/transmsg/compensator"
+	"github.com/transmsg/transmsg/confirms"
+	"github.com/transmsg/transmsg/model"
+	"github.com/transmsg/transmsg/store/gormstore"
+)
+
+const defaultHTTP = "127.0.0.1:9467"
+
+// compensatorOptions are the settings of the daemon.
+type compensatorOptions struct {
+	store  storeOptions
+	amqp   amqpOptions
+	policy policyOptions
+	log    logOptions
+	redis  redisOptions
+
+	services   []string
+	interval   time.Duration
+	cron       string
+	batch      int
+	batchBytes int64
+	lease      time.Duration
+	rate       float64
+	owner      string
+	drain      time.Duration
+	http       string
+	fs         *pflag.FlagSet
+}
+
+func (o *compensatorOptions) bind(fs *pflag.FlagSet) {
+	o.fs = fs
+	o.store.bind(fs, "required")
+	o.amqp.bind(fs)
+	o.policy.bind(fs)
+	o.redis.bind(fs)
+	o.log.bind(fs, "info")
+	set := pflag.NewFlagSet("", pflag.ContinueOnError)
+	set.StringSliceVar(&o.services, "services", nil, "send the messages of these services only (default all)")
+	set.DurationVar(&o.interval, "interval", compensator.DefaultInterval, "time from run to run, at least 10ms")
+	set.StringVar(&o.cron, "cron", "", "cron `expression` in UTC of 5 fields, or 6 with seconds, instead of --interval")
+	set.IntVar(&o.batch, "batch", compensator.DefaultBatchRows, "messages per claim, 1 to 10000")
+	set.Int64Var(&o.batchBytes, "batch-bytes", compensator.DefaultBatchBytes, "bytes per claim, at least 1")
+	set.DurationVar(&o.lease, "lease", compensator.DefaultLease,
+		"how long claimed messages are this process's; above batch/rate + --confirm-timeout + 3s")
+	set.Float64Var(&o.rate, "rate", 0, "most messages sent per second; 0 is without limit")
+	set.StringVar(&o.owner, "owner", "", "name of this instance in table, log and alerts, at most 64 bytes (default host-pid-random)")
+	set.DurationVar(&o.drain, "drain-timeout", compensator.DefaultDrainTimeout,
+		"after a signal, wait this long for outstanding confirms, above 0")
+	set.StringVar(&o.http, "http", defaultHTTP, "`host:port` of /healthz and /readyz; empty is none")
+	fs.AddFlagSet(settings(set))
+}
+
+func (a *app) compensatorCommand() *cobra.Command {
+	var o compensatorOptions
+	cmd := &cobra.Command{
+		Use:   "compensator",
+		Short: "Send again what is due, until a signal; run any number of replicas",
+		Long: "Runs until SIGINT or SIGTERM: claims stored messages that are due, sends them with confirms, deletes\n" +
+			"what the broker has taken, and marks DEAD, with an alert in the log, what runs out of attempts.\n" +
+			"A broker or Redis that is down is waited for and costs no attempts. A second signal ends at once.",
+		Example: "  transmsg compensator --store mysql://user:password@127.0.0.1:3306/shop --amqp amqp://user:password@127.0.0.1/\n" +
+			"  TRANSMSG_STORE_FILE=/run/secrets/dsn TRANSMSG_AMQP_FILE=/run/secrets/amqp transmsg compensator",
+		Args: noArgs,
+	}
+	o.bind(cmd.Flags())
+	cmd.RunE = a.verb(func(ctx context.Context, _ []string) error { return a.compensate(ctx, &o) })
+	return cmd
+}
+
+// compensate opens everything, runs until ctx ends and closes in reverse.
+func (a *app) compensate(ctx context.Context, o *compensatorOptions) (err error) {
+	log, err := o.log.logger(a)
+	if err != nil {
+		return err
+	}
+	cfg, senderCfg, err := o.configs(a, log)
+	if err != nil {
+		return err
+	}
+	store, err := a.openStore(ctx, &o.store, log)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, store.Close()) }()
+	sender, err := confirms.Open(senderCfg)
+	if err != nil {
+		return usagef("%w", err)
+	}
+	defer func() {
+		// Everything was drained by Run; closing is a handshake.
+		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+		defer cancel()
+		err = errors.Join(err, sender.Close(closing))
+	}()
+	locker, closeLocker, err := o.redis.locker(a, log)
+	if err != nil {
+		return err
+	}
+	defer closeLocker()
+	cfg.Store, cfg.Sender, cfg.Locker = store, sender, locker
+	comp, err := compensator.New(cfg)
+	if err != nil {
+		return usagef("%w", err)
+	}
+	return o.serve(ctx, a, comp, store, sender, log)
+}
+
+// configs checks the settings by their flags' names before anything is opened.
+func (o *compensatorOptions) configs(a *app, log *slog.Logger) (compensator.Config, confirms.Config, error) {
+	policy, err := o.policy.policy()
+	if err != nil {
+		return compensator.Config{}, confirms.Config{}, err
+	}
+	sender, err := o.amqp.config(a, "transmsg compensator", log)
+	if err != nil {
+		return compensator.Config{}, confirms.Config{}, err
+	}
+	cfg := compensator.Config{
+		Policy: policy, Services: o.services, Interval: o.interval, Cron: o.cron, BatchRows: o.batch,
+		BatchBytes: o.batchBytes, Lease: o.lease, ConfirmTimeout: o.amqp.confirmTimeout, Rate: o.rate, Owner: o.owner,
+		DrainTimeout: o.drain, Logger: log,
+	}
+	if o.cron != "" {
+		if o.fs.Changed("interval") {
+			return cfg, sender, usagef("--interval and --cron: give one of them")
+		}
+		cfg.Interval = 0
+	}
+	// A zero would silently become the default.
+	switch {
+	case o.cron == "" && o.interval < compensator.MinInterval:
+		err = usagef("--interval %v must be at least %v", o.interval, compensator.MinInterval)
+	case o.batch < 1:
+		err = usagef("--batch %d must be 1 to %d", o.batch, compensator.MaxBatchRows)
+	case o.batchBytes < 1:
+		err = usagef("--batch-bytes %d must be at least 1", o.batchBytes)
+	default:
+		err = errors.Join(positive("lease", o.lease), positive("drain-timeout", o.drain))
+	}
+	return cfg, sender, err
+}
+
+// serve runs compensator and HTTP until ctx ends or HTTP cannot be served.
+func (o *compensatorOptions) serve(
+	ctx context.Context, a *app, comp *compensator.Compensator, store *gormstore.Store, sender *confirms.Sender,
+	log *slog.Logger,
+) error {
+	web, err := newHealthServer(ctx, o.http, store, sender, a.secrets.clean)
+	if err != nil {
+		return err
+	}
+	log.Info("compensator started", "store", store.Dialect(), "http", web.addr())
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return comp.Run(ctx) })
+	group.Go(func() error { return web.run(ctx) })
+	switch err := group.Wait(); {
+	case errors.Is(err, model.ErrNotDrained):
+		// Nothing is lost: the rows are due again when their leases end.
+		log.Warn("compensator stopped before everything was drained", "error", err)
+		return nil
+	case err != nil:
+		return err
+	}
+	log.Info("compensator stopped, everything drained")
+	return nil
+}
+
+// redisOptions are the settings of the lock.
+type redisOptions struct {
+	url, urlFile string
+	prefix       string
+	slots        int
+	ttl          time.Duration
+	pause        bool
+}
+
+func (o *redisOptions) bind(fs *pflag.FlagSet) {
+	set := pflag.NewFlagSet("", pflag.ContinueOnError)
+	set.StringVar(&o.url, "redis", "",
+		"Redis `URL` of the replica set's lock, redis://user:password@host:6379/0 (default none: claims alone keep replicas apart)")
+	set.StringVar(&o.urlFile, "redis-file", "", "`file` with the --redis URL")
+	set.StringVar(&o.prefix, "lock-prefix", compensator.DefaultRedisPrefix, "begin of the lock's keys in Redis")
+	set.IntVar(&o.slots, "lock-slots", 1, "replicas that may run at a time, 1 to 64")
+	set.DurationVar(&o.ttl, "lock-ttl", compensator.DefaultRedisTTL, "how long a lock outlives its holder, 300ms to 10m")
+	set.BoolVar(&o.pause, "lock-pause", false, "pause while Redis is down, instead of going on by claims")
+	fs.AddFlagSet(settings(set))
+}
+
+// locker returns the lock of the replica set, nil without Redis.
+func (o *redisOptions) locker(a *app, log *slog.Logger) (compensator.Locker, func(), error) {
+	none := func() {}
+	if o.url != "" && o.urlFile != "" {
+		return nil, none, usagef("--redis and --redis-file: give one of them")
+	}
+	url := o.url
+	if o.urlFile != "" {
+		var err error
+		if url, err = readSecret("redis-file", o.urlFile); err != nil {
+			return nil, none, usagef("%w", err)
+		}
+	}
+	if url == "" {
+		return nil, none, nil
+	}
+	a.secrets.addURL(url)
+	options, err := redis.ParseURL(url)
+	if err != nil { // its text may quote the URL
+		return nil, none, usagef("--redis must be redis://user:password@host:6379/0; special characters percent-encoded")
+	}
+	switch {
+	case o.slots < 1 || o.slots > compensator.MaxRedisSlots:
+		return nil, none, usagef("--lock-slots %d must be 1 to %d", o.slots, compensator.MaxRedisSlots)
+	case o.ttl < compensator.MinRedisTTL || o.ttl > compensator.MaxRedisTTL:
+		return nil, none, usagef("--lock-ttl %v must be %v to %v", o.ttl, compensator.MinRedisTTL, compensator.MaxRedisTTL)
+	case o.prefix == "":
+		return nil, none, usagef("--lock-prefix must not be empty")
+	}
+	logging.Disable() // the client's own log goes past ours; the locker says when Redis is down
+	client := redis.NewClient(options)
+	locker, err := compensator.NewRedisLocker(compensator.RedisConfig{
+		Client: client, Prefix: o.prefix, Slots: o.slots, TTL: o.ttl, PauseWhenDown: o.pause, Logger: log,
+	})
+	if err != nil {
+		return nil, none, errors.Join(fmt.Errorf("--redis: %w", err), client.Close())
+	}
+	return locker, func() { _ = client.Close() }, nil // nothing is in flight any more
+}

@@ -1,0 +1,31 @@
+package main
+
+import (
+	"context"
+	"log/slog"
+
+	"github.com/spf13/cobra"
+
+	"github.com/transmsg/transmsg/store/gormstore"
+)
+
+// messagesCommand groups the verbs on stored messages.
+func (a *app) messagesCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "messages",
+		Short: "List and show stored messages",
+		Long:  "List and show what the store keeps: messages that wait (READY) and messages that were given up (DEAD).",
+		RunE:  groupRun,
+	}
+	cmd.AddCommand(a.listCommand(), a.showCommand())
+	return cmd
+}
+
+// openStore opens the database of an operators' verb.
+func (a *app) openStore(ctx context.Context, o *storeOptions, log *slog.Logger) (*gormstore.Store, error) {
+	dsn, err := o.resolve(a, "")
+	if err != nil {
+		return nil, err
+	}
+	return gormstore.Open(ctx, dsn, gormstore.Options{Prefix: o.prefix, Logger: log})
+}

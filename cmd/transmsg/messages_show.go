@@ -1,0 +1,155 @@
+package main
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/transmsg/transmsg/model"
+)
+
+func (a *app) showCommand() *cobra.Command {
+	var store storeOptions
+	var body bool
+	cmd := &cobra.Command{
+		Use:   "show ID",
+		Short: "Show one stored message: row, properties, headers and history",
+		Long: "Show one stored message: its row, decoded properties and headers, and the history of failed sends.\n" +
+			"Of the body only size and SHA-256 are shown; --body prints the body alone, byte for byte.",
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return usagef("needs one message id, got %d arguments", len(args))
+			}
+			return nil
+		},
+	}
+	store.bind(cmd.Flags(), "required")
+	cmd.Flags().BoolVar(&body, "body", false, "print the body alone, byte for byte")
+	cmd.RunE = a.verb(func(ctx context.Context, args []string) error {
+		if body && a.jsonOut {
+			return usagef("--body and --json: give one of them; --body prints raw bytes")
+		}
+		s, err := a.openStore(ctx, &store, nil)
+		if err != nil {
+			return err
+		}
+		defer s.Close()
+		row, events, err := s.Show(ctx, args[0])
+		if errors.Is(err, model.ErrNotFound) {
+			return fmt.Errorf("no message %s is stored: it was delivered and deleted, discarded, never stored, or "+
+				"is in another database", args[0])
+		}
+		if err != nil {
+			return err
+		}
+		if body {
+			if _, err := a.stdout.Write(row.Payload); err != nil {
+				return fmt.Errorf("write body: %w", err)
+			}
+			return nil
+		}
+		return a.show(&row, events)
+	})
+	return cmd
+}
+
+// jsonShow is the documented form of show --json.
+type jsonShow struct {
+	jsonRow
+	Version         int             `json:"version"`
+	Epoch           int             `json:"epoch"`
+	BodySize        int             `json:"body_size"`
+	BodySHA256      string          `json:"body_sha256"`
+	Properties      json.RawMessage `json:"properties"` // as stored; null where unreadable
+	PropertiesError string          `json:"properties_error"`
+	Events          []jsonEvent     `json:"events"`
+}
+
+type jsonEvent struct {
+	At       string `json:"at"`
+	Kind     string `json:"kind"`
+	Code     string `json:"code"`
+	Text     string `json:"text"`
+	Attempts int    `json:"attempts"`
+	Instance string `json:"instance"`
+	Actor    string `json:"actor"`
+}
+
+func (a *app) show(row *model.TransMessage, events []model.Event) error {
+	sum := sha256.Sum256(row.Payload)
+	s := jsonShow{
+		jsonRow: rowJSON(row), Version: row.Version, Epoch: row.Epoch,
+		BodySize: len(row.Payload), BodySHA256: hex.EncodeToString(sum[:]),
+		Properties: json.RawMessage(row.Properties), Events: []jsonEvent{},
+	}
+	m, err := row.Message()
+	if err != nil { // a row that cannot be sent must still be shown
+		s.PropertiesError = err.Error()
+		if !json.Valid(row.Properties) {
+			s.Properties = json.RawMessage("null")
+		}
+	}
+	for _, e := range events {
+		s.Events = append(s.Events, jsonEvent{
+			At: stamp(e.At), Kind: e.Kind, Code: string(e.Code), Text: e.Text, Attempts: e.Attempts,
+			Instance: e.Instance, Actor: e.Actor,
+		})
+	}
+	if a.jsonOut {
+		return printJSON(a.stdout, s)
+	}
+	return a.showText(&s, &m)
+}
+
+// showText prints a message for people. Strings from the row are quoted where they could
+// hold anything.
+func (a *app) showText(s *jsonShow, m *model.Message) error {
+	w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
+	for _, f := range [...]struct{ name, value string }{
+		{"id", s.ID},
+		{"status", s.Status},
+		{"service", s.Service},
+		{"exchange", fmt.Sprintf("%q", s.Exchange)},
+		{"routing key", fmt.Sprintf("%q", s.RoutingKey)},
+		{"business key", fmt.Sprintf("%q", s.Key)},
+		{"attempts", fmt.Sprintf("%d, failures of any kind %d", s.Attempts, s.Failures)},
+		{"last cause", printable(s.LastCode + " " + s.LastError)},
+		{"next attempt", s.NextAttemptAt},
+		{"created", s.CreatedAt},
+		{"updated", s.UpdatedAt},
+		{"claimed by", printable(s.ClaimedBy)},
+		{"version, epoch", fmt.Sprintf("%d, %d", s.Version, s.Epoch)},
+		{"body", fmt.Sprintf("%d bytes, sha256 %s", s.BodySize, s.BodySHA256)},
+	} {
+		fmt.Fprintf(w, "%s\t%s\n", f.name, f.value)
+	}
+	if s.PropertiesError != "" {
+		fmt.Fprintf(w, "properties\t%s\n", printable(s.PropertiesError))
+	} else {
+		for _, f := range propertyLines(m) {
+			fmt.Fprintf(w, "%s\t%s\n", f[0], f[1])
+		}
+	}
+	if err := w.Flush(); err != nil {
+		return fmt.Errorf("write message: %w", err)
+	}
+	fmt.Fprintf(a.stdout, "\nhistory: %d events\n", len(s.Events))
+	for _, e := range s.Events {
+		who := e.Instance
+		if e.Actor != "" {
+			who = e.Actor
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\tattempts %d\t%s\t%s\n",
+			e.At, e.Kind, printable(e.Code), e.Attempts, printable(who), printable(e.Text))
+	}
+	if err := w.Flush(); err != nil {
+		return fmt.Errorf("write history: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,154 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/transmsg/transmsg/model"
+)
+
+// readSecret returns the first line of a secret's file. Editors end files with a newline
+// that is not part of the secret.
+func readSecret(setting, path string) (string, error) {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		var pathErr *fs.PathError
+		if errors.As(err, &pathErr) {
+			err = pathErr.Err
+		}
+		return "", fmt.Errorf("--%s: read %s: %w", setting, path, err)
+	}
+	return strings.TrimRight(string(b), "\r\n"), nil
+}
+
+// storeOptions are the settings of the database.
+type storeOptions struct {
+	dsn, dsnFile string
+	prefix       string
+}
+
+const storeForms = "mysql://user:password@host:3306/db, postgres://user:password@host:5432/db or sqlite:PATH"
+
+// bind adds the flags; fallback says what happens without --store.
+func (o *storeOptions) bind(fs *pflag.FlagSet, fallback string) {
+	set := pflag.NewFlagSet("", pflag.ContinueOnError)
+	set.StringVar(&o.dsn, "store", "", "database `DSN`: "+storeForms+" ("+fallback+")")
+	set.StringVar(&o.dsnFile, "store-file", "", "`file` with the --store DSN, for a DSN with a password")
+	set.StringVar(&o.prefix, "table-prefix", "", "prefix of the tables' names, at most 20 of a-z, 0-9 and _")
+	fs.AddFlagSet(settings(set))
+}
+
+// resolve returns the DSN, or fallback without one; with no fallback it is a usage error.
+func (o *storeOptions) resolve(a *app, fallback string) (string, error) {
+	if o.dsn != "" && o.dsnFile != "" {
+		return "", usagef("--store and --store-file: give one of them")
+	}
+	dsn := o.dsn
+	if o.dsnFile != "" {
+		var err error
+		if dsn, err = readSecret("store-file", o.dsnFile); err != nil {
+			return "", usagef("%w", err)
+		}
+	}
+	if dsn == "" {
+		dsn = fallback
+	}
+	if dsn == "" {
+		return "", usagef("--store is required: the database of the services, %s.\n"+
+			"Next: give --store, or set TRANSMSG_STORE or TRANSMSG_STORE_FILE", storeForms)
+	}
+	a.secrets.addURL(dsn)
+	return dsn, nil
+}
+
+// defaultStore is the SQLite file of verbs that work without a database of yours.
+func defaultStore() (string, error) {
+	path, err := filepath.Abs("transmsg.db")
+	if err != nil {
+		return "", fmt.Errorf("default store: %w", err)
+	}
+	return "sqlite:" + path, nil
+}
+
+// policyOptions are the settings of retrying.
+type policyOptions struct{ model.Policy }
+
+func (o *policyOptions) bind(fs *pflag.FlagSet) {
+	set := pflag.NewFlagSet("", pflag.ContinueOnError)
+	set.DurationVar(&o.BaseDelay, "base-delay", model.DefaultBaseDelay, "delay after the first failure, at least 1ms")
+	set.Float64Var(&o.Multiplier, "multiplier", model.DefaultMultiplier, "growth of the delay per failure, 1 to 100")
+	set.DurationVar(&o.MaxDelay, "max-delay", model.DefaultMaxDelay, "largest delay, not below --base-delay")
+	set.Float64Var(&o.Jitter, "jitter", model.DefaultJitter, "spread of the delay, 0 to 1: 0.2 is 20 % either way")
+	set.IntVar(&o.MaxAttempts, "max-attempts", model.DefaultMaxAttempts,
+		"failed attempts after which a message is DEAD, at least 1")
+	set.DurationVar(&o.MaxAge, "max-age", 0, "age from which a failed message is DEAD; 0 is without limit")
+	fs.AddFlagSet(settings(set))
+}
+
+// policy checks the settings by their flags' names. A zero would silently mean the
+// default, so it is refused where it has no meaning of its own.
+func (o *policyOptions) policy() (model.Policy, error) {
+	p := o.Policy
+	switch {
+	case p.BaseDelay < time.Millisecond:
+		return p, usagef("--base-delay %v must be at least 1ms", p.BaseDelay)
+	case !(p.Multiplier >= 1 && p.Multiplier <= 100):
+		return p, usagef("--multiplier %v must be 1 to 100", p.Multiplier)
+	case p.MaxDelay < p.BaseDelay:
+		return p, usagef("--max-delay %v must not be below --base-delay %v", p.MaxDelay, p.BaseDelay)
+	case !(p.Jitter >= 0 && p.Jitter <= 1):
+		return p, usagef("--jitter %v must be 0 to 1", p.Jitter)
+	case p.MaxAttempts < 1:
+		return p, usagef("--max-attempts %d must be at least 1", p.MaxAttempts)
+	case p.MaxAge < 0:
+		return p, usagef("--max-age %v must not be negative", p.MaxAge)
+	}
+	if p.Jitter == 0 {
+		p.Jitter = -1 // the library's word for none
+	}
+	return p, nil
+}
+
+// logOptions are the settings of the log on stderr.
+type logOptions struct{ level, format string }
+
+func (o *logOptions) bind(fs *pflag.FlagSet, level string) {
+	set := pflag.NewFlagSet("", pflag.ContinueOnError)
+	set.StringVar(&o.level, "log-level", level, "least level logged on stderr: debug, info, warn or error")
+	set.StringVar(&o.format, "log-format", "text", "text or json")
+	fs.AddFlagSet(settings(set))
+}
+
+func (o *logOptions) logger(a *app) (*slog.Logger, error) {
+	var level slog.Level
+	switch o.level {
+	case "debug", "info", "warn", "error":
+		_ = level.UnmarshalText([]byte(o.level)) // one of its own words
+	default:
+		return nil, usagef("--log-level %q must be debug, info, warn or error", o.level)
+	}
+	options := &slog.HandlerOptions{Level: level}
+	switch o.format {
+	case "text":
+		return slog.New(slog.NewTextHandler(a.stderr, options)), nil
+	case "json":
+		return slog.New(slog.NewJSONHandler(a.stderr, options)), nil
+	}
+	return nil, usagef("--log-format %q must be text or json", o.format)
+}
+
+// positive refuses a duration that is not above zero.
+func positive(flag string, d time.Duration) error {
+	if d <= 0 {
+		return usagef("--%s %v must be above 0", flag, d)
+	}
+	return nil
+}

@@ -1,0 +1,169 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/knadh/koanf/parsers/yaml"
+	"github.com/knadh/koanf/providers/env/v2"
+	"github.com/knadh/koanf/providers/file"
+	"github.com/knadh/koanf/v2"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+const envPrefix = "TRANSMSG_"
+
+// settingMark is the annotation of a flag that is a setting: it can also come from the
+// environment and the file. A flag without it describes this one call (such as
+// --routing-key).
+const settingMark = "transmsg-setting"
+
+// settings marks every flag of fs as a setting.
+func settings(fs *pflag.FlagSet) *pflag.FlagSet {
+	fs.VisitAll(func(f *pflag.Flag) {
+		f.Annotations = map[string][]string{settingMark: nil}
+	})
+	return fs
+}
+
+// loadSettings gives each setting of cmd that is not on the command line its value from
+// the environment or the file, through the flag's own parser. A name that no verb knows is
+// refused: a misspelt setting must not become a default.
+func (a *app) loadSettings(cmd *cobra.Command) error {
+	known := knownSettings(cmd.Root())
+	fromEnv, err := a.loadEnv(known)
+	if err != nil {
+		return err
+	}
+	if path, ok := fromEnv["config"]; ok && a.configFile == "" {
+		a.configFile = path
+	}
+	fromFile, err := a.loadFile(known)
+	if err != nil {
+		return err
+	}
+	var first error
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		if _, ok := f.Annotations[settingMark]; !ok || f.Changed || first != nil {
+			return
+		}
+		value, source := fromEnv[f.Name], "environment variable "+envName(f.Name)
+		if _, ok := fromEnv[f.Name]; !ok {
+			if value, ok = fromFile[f.Name]; !ok {
+				return
+			}
+			source = "key " + f.Name + " of " + a.configFile
+		}
+		if err := cmd.Flags().Set(f.Name, value); err != nil {
+			first = usagef("%s: %s", source, flagCause(err))
+		}
+	})
+	return first
+}
+
+// knownSettings are the settings of all verbs: one file and one environment may serve
+// several verbs.
+func knownSettings(root *cobra.Command) map[string]bool {
+	known := map[string]bool{}
+	var walk func(*cobra.Command)
+	walk = func(c *cobra.Command) {
+		c.LocalFlags().VisitAll(func(f *pflag.Flag) {
+			if _, ok := f.Annotations[settingMark]; ok {
+				known[f.Name] = true
+			}
+		})
+		for _, sub := range c.Commands() {
+			walk(sub)
+		}
+	}
+	walk(root)
+	return known
+}
+
+// loadEnv returns the TRANSMSG_ variables by setting.
+func (a *app) loadEnv(known map[string]bool) (map[string]string, error) {
+	k := koanf.New("\x00") // no nesting: a variable is one setting
+	err := k.Load(env.Provider("\x00", env.Opt{
+		Prefix:      envPrefix,
+		EnvironFunc: func() []string { return a.environ },
+		TransformFunc: func(key, value string) (string, any) {
+			return strings.ReplaceAll(strings.ToLower(strings.TrimPrefix(key, envPrefix)), "_", "-"), value
+		},
+	}), nil)
+	if err != nil {
+		return nil, usagef("read environment: %w", err)
+	}
+	out := map[string]string{}
+	for _, name := range slices.Sorted(maps.Keys(k.All())) {
+		if strings.HasPrefix(name, "test-") {
+			continue // where the project's own tests find their servers
+		}
+		if !known[name] && name != "config" {
+			return nil, usagef("unknown environment variable %s%s; unset it",
+				envName(name), didYouMean(name, slices.Collect(maps.Keys(known)), "", envName))
+		}
+		out[name] = k.String(name)
+	}
+	return out, nil
+}
+
+// loadFile returns the keys of the --config file by setting.
+func (a *app) loadFile(known map[string]bool) (map[string]string, error) {
+	if a.configFile == "" {
+		return nil, nil
+	}
+	k := koanf.New(".")
+	if err := k.Load(file.Provider(a.configFile), yaml.Parser()); err != nil {
+		var pathErr *os.PathError
+		if errors.As(err, &pathErr) {
+			return nil, usagef("read --config file %s: %w", a.configFile, pathErr.Err)
+		}
+		return nil, usagef("read --config file %s: %w", a.configFile, err)
+	}
+	out := map[string]string{}
+	for _, name := range slices.Sorted(maps.Keys(k.All())) {
+		if !known[name] {
+			return nil, usagef("unknown key %q in %s%s",
+				name, a.configFile, didYouMean(name, slices.Collect(maps.Keys(known)), ""))
+		}
+		switch v := k.Get(name).(type) {
+		case []any:
+			out[name] = strings.Join(k.Strings(name), ",")
+		case nil:
+			return nil, usagef("key %s of %s has no value", name, a.configFile)
+		default:
+			out[name] = fmt.Sprint(v)
+		}
+	}
+	return out, nil
+}
+
+func envName(setting string) string {
+	return envPrefix + strings.ToUpper(strings.ReplaceAll(setting, "-", "_"))
+}
+
+// flagError turns pflag's errors into ours, with the nearest name.
+func flagError(cmd *cobra.Command, err error) error {
+	var unknown *pflag.NotExistError
+	if errors.As(err, &unknown) && unknown.GetSpecifiedName() != "" {
+		var names []string
+		cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
+		return usagef("unknown flag --%s%s; all flags: %s --help", unknown.GetSpecifiedName(),
+			didYouMean(unknown.GetSpecifiedName(), names, "--"), cmd.CommandPath())
+	}
+	return usagef("%w; see %s --help", err, cmd.CommandPath())
+}
+
+// flagCause is what the flag's parser said.
+func flagCause(err error) error {
+	var invalid *pflag.InvalidValueError
+	if errors.As(err, &invalid) {
+		return fmt.Errorf("invalid value %q: %w", invalid.GetValue(), invalid.Unwrap())
+	}
+	return err
+}
