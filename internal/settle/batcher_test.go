@@ -190,8 +190,10 @@ func TestBatcherRestoresGoneRows(t *testing.T) {
 		{name: "nacked is inserted again", kind: model.Nacked, want: true},
 		{name: "unknown stays gone", kind: model.Unknown},
 		{name: "deferred stays gone", kind: model.Deferred},
-		{name: "discarded stays gone", kind: model.Returned,
-			prepare: func(s *fakeStore) { s.discarded["x"] = true }},
+		{
+			name: "discarded stays gone", kind: model.Returned,
+			prepare: func(s *fakeStore) { s.discarded["x"] = true },
+		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -23,10 +23,10 @@ type lane[T any] struct {
 	written uint64
 	running bool
 	closed  bool
-	kick    chan struct{} // ends a linger early: a batch is full, or somebody waits
-	hurry   int           // flushes and closes in progress
-	changed chan struct{} // closed and replaced after each write; ends waits
-	ctx     context.Context
+	kick    chan struct{}   // ends a linger early: a batch is full, or somebody waits
+	hurry   int             // flushes and closes in progress
+	changed chan struct{}   // closed and replaced after each write; ends waits
+	ctx     context.Context //nolint:containedctx // the lane outlives any caller's context; close ends it
 	cancel  context.CancelFunc
 	wg      sync.WaitGroup
 }
@@ -35,7 +35,6 @@ func (l *lane[T]) init(batch int, linger time.Duration, write func(context.Conte
 	l.max, l.linger, l.write = batch, linger, write
 	l.kick = make(chan struct{}, 1)
 	l.changed = make(chan struct{})
-	// The lane outlives any caller's context; close ends it.
 	l.ctx, l.cancel = context.WithCancel(context.Background())
 }
 

@@ -1,0 +1,165 @@
+package publisher
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"time"
+	"unicode/utf8"
+
+	"github.com/google/uuid"
+
+	"github.com/transmsg/transmsg/confirms"
+	"github.com/transmsg/transmsg/internal/settle"
+	"github.com/transmsg/transmsg/model"
+)
+
+// Defaults of [Config].
+const (
+	DefaultSendBudget = 12 * time.Second
+	DefaultMargin     = 3 * time.Second
+	// lagLimit is the age of the oldest due row from which a publisher says that
+	// nobody compensates.
+	lagLimit = 5 * time.Minute
+	lagCheck = time.Minute
+	// afterCommit bounds the read-back and the hand-over to the sender after a commit.
+	afterCommit = 10 * time.Second
+	maxService  = 64
+	maxInstance = 64
+)
+
+// Store is what a publisher needs of the store; store/gormstore has it.
+type Store interface {
+	settle.Store
+	Insert(context.Context, []model.Draft) ([]model.Stored, error)
+	InsertTx(context.Context, Execer, []model.Draft) error
+	ReadBack(ctx context.Context, ids []string) (map[string]model.RowState, error)
+	Renew(ctx context.Context, owner string, ids []string, lease time.Duration) ([]string, error)
+	Stats(ctx context.Context, service string) ([]model.Stats, error)
+	MaxBody() int
+}
+
+// Execer is the part of a transaction that a [Tx] borrows: *sql.Tx, *sql.Conn, sqlx
+// and gorm's ConnPool all have it. It cannot begin, commit or roll back.
+type Execer = model.Execer
+
+// Sender is what a publisher needs of the AMQP engine; confirms.Sender is one.
+type Sender interface {
+	TryReserve(n int, bytes int64) bool
+	Release(n int, bytes int64)
+	Send(confirms.Send)
+	FrameMax() int
+	ConfirmTimeout() time.Duration
+}
+
+// Config configures a [Publisher]. Service, Store and Sender are required; the zero
+// value of every other field means its default. The caller keeps Store and Sender and
+// closes them after the Publisher.
+type Config struct {
+	// Service owns the rows: 1 to 64 bytes of UTF-8. Compensators serve by it.
+	Service string
+	Store   Store
+	Sender  Sender
+	// Instance names this process in leases and history, at most 64 bytes. Defaults to
+	// host name, process id and a random part.
+	Instance string
+	// MaxBody is the largest body in bytes, at most what the store takes. It must be
+	// below the broker's max_message_size. Defaults to 4 MiB.
+	MaxBody int
+	// SendBudget is how long after storing a row this process may still begin to send
+	// it. Defaults to 12 s.
+	SendBudget time.Duration
+	// Grace is how long a new row is not due for the compensator: the lease of the first
+	// send. At least the sender's confirm timeout + 3 s + SendBudget, or a compensator
+	// would send what is still in flight. Defaults to exactly that.
+	Grace time.Duration
+	// Policy gives the delay after a failed first send. MaxAttempts and MaxAge should be
+	// those of the compensator. Defaults as in [model.Policy].
+	Policy model.Policy
+	// MaxUnsettled bounds the results that wait to be written; above it messages are
+	// stored and left to the compensator. It is the larger part of the bound of repeats
+	// after a crash. Defaults to 8192.
+	MaxUnsettled int
+	// Observer receives events. Defaults to none.
+	Observer Observer
+	// Logger receives failed sends and failed writes. Nil discards.
+	Logger *slog.Logger
+}
+
+// Observer is a set of optional functions. They are called from the publisher's and the
+// sender's goroutines, concurrently, and must not block.
+type Observer struct {
+	// Outcome is called once for each receipt that completes, with the time since
+	// Publish stored the row (zero for a receipt that was deferred at once).
+	Outcome func(id string, o model.Outcome, elapsed time.Duration)
+	// Lagging is called about once a minute while the service's oldest due row has
+	// been due for longer than 5 minutes: most often no compensator runs.
+	Lagging func(oldestDue time.Duration)
+}
+
+func (c Config) withDefaults() Config {
+	if c.Instance == "" {
+		c.Instance = defaultInstance()
+	}
+	if c.MaxBody == 0 {
+		c.MaxBody = model.DefaultMaxBody
+	}
+	if c.SendBudget == 0 {
+		c.SendBudget = DefaultSendBudget
+	}
+	if c.Grace == 0 && c.Sender != nil {
+		c.Grace = c.Sender.ConfirmTimeout() + DefaultMargin + c.SendBudget
+	}
+	if c.MaxUnsettled == 0 {
+		c.MaxUnsettled = settle.DefaultMaxPending
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	c.Policy = c.Policy.WithDefaults()
+	return c
+}
+
+func (c Config) validate() error {
+	switch {
+	case c.Service == "" || len(c.Service) > maxService || !utf8.ValidString(c.Service):
+		return fmt.Errorf("config: Service %q must be 1 to %d bytes of UTF-8", c.Service, maxService)
+	case c.Store == nil:
+		return errors.New("config: Store is required: open one with store/gormstore")
+	case c.Sender == nil:
+		return errors.New("config: Sender is required: open one with package confirms")
+	case len(c.Instance) > maxInstance || !utf8.ValidString(c.Instance):
+		return fmt.Errorf("config: Instance %q must be at most %d bytes of UTF-8", c.Instance, maxInstance)
+	case c.MaxBody < 0:
+		return fmt.Errorf("config: MaxBody %d must not be negative", c.MaxBody)
+	case c.MaxBody > c.Store.MaxBody():
+		return fmt.Errorf("config: MaxBody %d must be at most %d, what this database takes in one statement: "+
+			"lower MaxBody or raise max_allowed_packet", c.MaxBody, c.Store.MaxBody())
+	case c.SendBudget < time.Second:
+		return fmt.Errorf("config: SendBudget %v must be at least 1s", c.SendBudget)
+	case c.Grace < c.Sender.ConfirmTimeout()+DefaultMargin+c.SendBudget:
+		return fmt.Errorf("config: Grace %v must be at least the confirm timeout %v + %v + SendBudget %v",
+			c.Grace, c.Sender.ConfirmTimeout(), DefaultMargin, c.SendBudget)
+	case c.MaxUnsettled < 1:
+		return fmt.Errorf("config: MaxUnsettled %d must be at least 1", c.MaxUnsettled)
+	}
+	if err := c.Policy.Validate(); err != nil {
+		return fmt.Errorf("config: %w", err)
+	}
+	return nil
+}
+
+// defaultInstance is host-pid-random, cut so that the unique part stays.
+func defaultInstance() string {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "unknown"
+	}
+	unique := fmt.Sprintf("-%d-%s", os.Getpid(), uuid.NewString()[:8])
+	if n := maxInstance - len(unique); len(host) > n {
+		host = host[:n]
+	}
+	return host + unique
+}

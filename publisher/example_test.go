@@ -1,0 +1,92 @@
+package publisher_test
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+
+	"github.com/transmsg/transmsg/confirms"
+	"github.com/transmsg/transmsg/model"
+	"github.com/transmsg/transmsg/publisher"
+	"github.com/transmsg/transmsg/store/gormstore"
+)
+
+// Order is the business object of the examples.
+type Order struct {
+	Number string
+	Amount int64
+}
+
+func placeOrder(ctx context.Context, db *sql.DB, pub *publisher.Publisher, order Order) error {
+	msg, err := model.JSON("orders", "order.placed", order)
+	if err != nil {
+		return err
+	}
+	msg.Key = order.Number // "where is order 4711?"
+
+	return publisher.InTx(ctx, pub, db, nil, func(tx *sql.Tx, out *publisher.Tx) error {
+		if _, err := tx.ExecContext(ctx, "INSERT INTO orders (number, amount) VALUES (?, ?)",
+			order.Number, order.Amount); err != nil {
+			return err
+		}
+		return out.Publish(ctx, msg) // stored now, sent right after the commit
+	})
+}
+
+func openPublisher(ctx context.Context, dsn, amqpURL string) (
+	*publisher.Publisher, func(context.Context) error, error,
+) {
+	store, err := gormstore.Open(ctx, dsn, gormstore.Options{})
+	if err != nil {
+		return nil, nil, err
+	}
+	cfg, err := confirms.ParseURL(amqpURL)
+	if err != nil {
+		return nil, nil, errors.Join(err, store.Close())
+	}
+	sender, err := confirms.Open(cfg) // never waits for the broker
+	if err != nil {
+		return nil, nil, errors.Join(err, store.Close())
+	}
+	pub, err := publisher.Open(publisher.Config{Service: "orders", Store: store, Sender: sender})
+	if err != nil {
+		return nil, nil, errors.Join(err, sender.Close(ctx), store.Close())
+	}
+	// On shutdown: drain, then close what the publisher stands on.
+	stop := func(ctx context.Context) error {
+		return errors.Join(pub.Close(ctx), sender.Close(ctx), store.Close())
+	}
+	return pub, stop, nil
+}
+
+// The whole of it: open once per process, publish inside business transactions.
+func Example() {
+	ctx := context.Background()
+	pub, stop, err := openPublisher(ctx, "mysql://shop:secret@db:3306/shop", "amqp://shop:secret@broker:5672/")
+	if err != nil {
+		return // log it and exit
+	}
+	var db *sql.DB // the service's own pool on the same database
+	if err := placeOrder(ctx, db, pub, Order{Number: "4711", Amount: 1999}); err != nil {
+		return // errors.Is(err, model.ErrTxMustRollBack): run the transaction again
+	}
+	if err := stop(ctx); err != nil {
+		return // errors.Is(err, model.ErrNotDrained): a compensator sends the rest
+	}
+}
+
+// Outside a transaction: stored, sent, and the outcome of the first send.
+func ExamplePublisher_Publish() {
+	ctx := context.Background()
+	var pub *publisher.Publisher
+	receipt, err := pub.Publish(ctx, model.Message{
+		ID:       model.StableID("order-paid", "4711"), // a repeated call is one message
+		Exchange: "orders", RoutingKey: "order.paid", Body: []byte(`{"number":"4711"}`),
+	})
+	if err != nil {
+		return
+	}
+	if outcome, err := receipt.Wait(ctx); err == nil && outcome.Kind != model.Acked {
+		return // stored all the same; a compensator tries again
+	}
+}

@@ -1,0 +1,127 @@
+package publisher
+
+import (
+	"context"
+	"time"
+
+	"github.com/transmsg/transmsg/confirms"
+	"github.com/transmsg/transmsg/internal/settle"
+	"github.com/transmsg/transmsg/model"
+)
+
+// Receipt tells the outcome of the first send of one message. It is safe for
+// concurrent use and need not be waited for.
+type Receipt struct {
+	id      string
+	done    chan struct{}
+	outcome model.Outcome // set before done is closed
+}
+
+// ID returns the message's id.
+func (r *Receipt) ID() string { return r.id }
+
+// Done returns a channel that is closed when the outcome is known. It always is: a send
+// without an answer ends as unknown after the confirm timeout.
+func (r *Receipt) Done() <-chan struct{} { return r.done }
+
+// Wait returns the outcome of the first send when it is known, or ctx's error if that
+// ends first. The message is stored either way. Only acked means that a queue has it;
+// after any other outcome the row is kept and a compensator tries again.
+func (r *Receipt) Wait(ctx context.Context) (model.Outcome, error) {
+	select {
+	case <-r.done:
+		return r.outcome, nil
+	default:
+	}
+	select {
+	case <-r.done:
+		return r.outcome, nil
+	case <-ctx.Done():
+		return model.Outcome{}, ctx.Err()
+	}
+}
+
+// flight is one message on its way, in one allocation: what is stored, what is sent,
+// and who is told.
+type flight struct {
+	p        *Publisher
+	msg      model.Message
+	row      model.TransMessage
+	delay    time.Duration // the wait for NotBefore
+	reserved bool          // holds room at the sender
+	since    time.Time     // just before its lease began
+	receipt  Receipt
+	result   settle.Result
+}
+
+var _ confirms.Handler = (*flight)(nil)
+
+func (p *Publisher) newFlight(m model.Message, now time.Time, l model.Limits) (*flight, error) {
+	defaulted := m.Properties.Timestamp.IsZero()
+	norm, err := model.Normalize(m, now, l)
+	if err != nil {
+		return nil, err
+	}
+	f := &flight{p: p, msg: norm, row: model.NewTransMessage(p.cfg.Service, &norm, defaulted)}
+	if !m.NotBefore.IsZero() {
+		f.delay = max(m.NotBefore.Sub(now), 0)
+	}
+	f.receipt = Receipt{id: norm.ID, done: make(chan struct{})}
+	return f, nil
+}
+
+// send hands the flight, which holds room, to the sender.
+func (f *flight) send(since time.Time) {
+	f.since = since
+	f.p.hold(1)
+	f.p.cfg.Sender.Send(confirms.Send{
+		Message: &f.msg, Since: since, Within: f.p.cfg.SendBudget, Handler: f,
+	})
+}
+
+// deferNow completes the receipt of a message that this process does not send: its row is
+// due, or leased to somebody else.
+func (f *flight) deferNow() {
+	f.complete(model.Outcome{Kind: model.Deferred, Code: model.CodeNotSent}, 0)
+}
+
+// handBack is deferNow for a row that is still leased to this process: it is made due.
+func (f *flight) handBack() {
+	o := model.Outcome{Kind: model.Deferred, Code: model.CodeNotSent}
+	f.result = settle.Result{Row: &f.row, Outcome: o}
+	f.p.batcher.Add(&f.result)
+	f.complete(o, 0)
+}
+
+// Done implements confirms.Handler: the one outcome of the send. The row's fate is
+// queued before the receipt completes, so that whoever has seen the outcome and then
+// closes the publisher finds it written.
+func (f *flight) Done(o model.Outcome) {
+	f.result = settle.Result{Row: &f.row, Outcome: o}
+	f.p.batcher.Add(&f.result)
+	f.complete(o, time.Since(f.since))
+	f.p.leave()
+}
+
+// LateAck implements confirms.Handler: a send that had timed out was acked after all.
+func (f *flight) LateAck() { f.p.batcher.LateAck(&f.result) }
+
+func (f *flight) complete(o model.Outcome, elapsed time.Duration) {
+	f.receipt.outcome = o
+	close(f.receipt.done)
+	if f.p.cfg.Observer.Outcome != nil {
+		f.p.cfg.Observer.Outcome(f.receipt.id, o, elapsed)
+	}
+}
+
+// settled logs one line for each failed send, once it is written.
+func (p *Publisher) settled(r *settle.Result, d settle.Decision, met model.Settled) {
+	if r.Outcome.Kind == model.Deferred {
+		return
+	}
+	p.log.Warn("send failed", "id", r.Row.ID, "key", r.Row.MessageKey, "service", r.Row.Service,
+		"exchange", r.Row.Exchange, "routing_key", r.Row.RoutingKey,
+		"outcome", r.Outcome.Kind.String(), "code", string(r.Outcome.Code), "text", r.Outcome.Text,
+		"attempts", r.Row.Attempts+d.AttemptsDelta, "status", string(d.Status),
+		"owned", met != model.SettledFenced, "instance", p.cfg.Instance)
+}

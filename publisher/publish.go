@@ -1,0 +1,199 @@
+package publisher
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/transmsg/transmsg/model"
+)
+
+// Publish stores m and sends it. It returns as soon as the row is committed: a nil error
+// means that the message is the library's from then on, whatever becomes of ctx, the
+// broker or this process. The Receipt tells the outcome of the first send; most callers
+// need not wait for it.
+//
+// It blocks for one INSERT that it shares with concurrent callers, and never for the
+// broker: with the broker down, blocked or busy the receipt is deferred and a
+// compensator sends the row. ctx bounds the caller's wait for the INSERT and nothing
+// else.
+//
+// Errors, by errors.Is:
+//   - [model.ErrInvalid]: nothing stored; correct the message.
+//   - [model.ErrNotStored]: certain; repeat when the cause is gone.
+//   - [model.ErrStoreUnknown]: maybe stored (ctx ended or the connection broke while the
+//     INSERT ran). Repeat with the id in the [*model.StoreError]: still one message.
+//   - [model.ErrConflict]: the id is stored with other content.
+//   - [model.ErrDead]: the id is stored with this content and is DEAD; replay it.
+//   - [model.ErrClosed]: the publisher was closed; nothing stored.
+//
+// A repeat with an id that is stored with equal content is success: the receipt is
+// deferred and nothing is sent twice.
+func (p *Publisher) Publish(ctx context.Context, m model.Message) (*Receipt, error) {
+	flights, err := p.publish(ctx, []model.Message{m})
+	if err != nil {
+		var inv *model.InvalidError
+		if errors.As(err, &inv) {
+			inv.Index = -1 // there is only one
+		}
+		return nil, err
+	}
+	return &flights[0].receipt, nil
+}
+
+// PublishBatch is Publish for several messages as one unit: all are stored or none. The
+// receipts are in the order of the messages. An invalid message fails the batch, and
+// [model.InvalidError.Index] says which; two messages with one id are invalid. Very
+// large batches are stored by several INSERTs in one transaction. An empty batch does
+// nothing.
+func (p *Publisher) PublishBatch(ctx context.Context, ms []model.Message) ([]*Receipt, error) {
+	if len(ms) == 0 {
+		return nil, nil
+	}
+	flights, err := p.publish(ctx, ms)
+	if err != nil {
+		return nil, err
+	}
+	receipts := make([]*Receipt, len(flights))
+	for i, f := range flights {
+		receipts[i] = &f.receipt
+	}
+	return receipts, nil
+}
+
+func (p *Publisher) publish(ctx context.Context, ms []model.Message) ([]*flight, error) {
+	if err := p.enter(1); err != nil {
+		return nil, err
+	}
+	defer p.leave()
+	flights, err := p.prepare(ms)
+	if err != nil {
+		return nil, fmt.Errorf("publisher: %w", err)
+	}
+
+	// Who sends is decided before the INSERT: a row that this process will send is stored
+	// under its lease, any other is due at once and this process never sends it. A row
+	// can so never be stuck between two who each think that it is the other's.
+	room := p.reserve(flights)
+	drafts := make([]model.Draft, len(flights))
+	for i, f := range flights {
+		drafts[i] = p.draft(f, f.reserved)
+	}
+	since := time.Now() // before the INSERT: the lease cannot have begun earlier
+	stored, err := p.cfg.Store.Insert(ctx, drafts)
+	if err == nil {
+		err = refusals(drafts, stored)
+	}
+	if err != nil {
+		room.release(flights)
+		return nil, fmt.Errorf("publisher: %w", err)
+	}
+	for i, f := range flights {
+		if f.reserved && stored[i] == model.StoredNew {
+			f.send(since)
+			continue
+		}
+		if f.reserved {
+			room.releaseOne(f)
+		}
+		f.deferNow()
+	}
+	return flights, nil
+}
+
+// prepare validates all messages before anything is stored.
+func (p *Publisher) prepare(ms []model.Message) ([]*flight, error) {
+	now := time.Now()
+	limits := p.limits
+	limits.FrameMax = p.cfg.Sender.FrameMax()
+	flights := make([]*flight, len(ms))
+	var seen map[string]int
+	if len(ms) > 1 {
+		seen = make(map[string]int, len(ms))
+	}
+	for i := range ms {
+		f, err := p.newFlight(ms[i], now, limits)
+		if err == nil && seen != nil {
+			if first, dup := seen[f.msg.ID]; dup {
+				err = &model.InvalidError{Field: "id", Reason: fmt.Sprintf("%s is also message %d's", f.msg.ID, first)}
+			}
+			seen[f.msg.ID] = i
+		}
+		if err != nil {
+			var inv *model.InvalidError
+			if errors.As(err, &inv) {
+				inv.Index = i
+			}
+			return nil, err
+		}
+		flights[i] = f
+	}
+	return flights, nil
+}
+
+func (p *Publisher) draft(f *flight, sends bool) model.Draft {
+	d := model.Draft{TransMessage: f.row, Delay: f.delay}
+	if sends {
+		d.Delay = p.cfg.Grace
+		d.ClaimedBy = p.cfg.Instance
+	}
+	return d
+}
+
+// refusals turns the rows that could not be stored into an error.
+func refusals(drafts []model.Draft, stored []model.Stored) error {
+	var dead, other []string
+	for i, s := range stored {
+		switch s {
+		case model.StoredDead:
+			dead = append(dead, drafts[i].ID)
+		case model.StoredOther:
+			other = append(other, drafts[i].ID)
+		case model.StoredNew, model.StoredBefore:
+		}
+	}
+	switch {
+	case len(other) > 0:
+		return &model.StoreError{Kind: model.ErrConflict, IDs: other}
+	case len(dead) > 0:
+		return &model.StoreError{Kind: model.ErrDead, IDs: dead}
+	}
+	return nil
+}
+
+// reserve takes room at the sender and the batcher for every flight that may be sent
+// now: all of them, or none.
+func (p *Publisher) reserve(flights []*flight) room {
+	r := room{p: p}
+	n, bytes := 0, int64(0)
+	for _, f := range flights {
+		if f.delay == 0 {
+			n++
+			bytes += int64(len(f.msg.Body))
+		}
+	}
+	if n == 0 || !p.batcher.Room(n) || !p.cfg.Sender.TryReserve(n, bytes) {
+		return r
+	}
+	for _, f := range flights {
+		f.reserved = f.delay == 0
+	}
+	return r
+}
+
+// room gives back what reserve took.
+type room struct{ p *Publisher }
+
+func (r room) releaseOne(f *flight) {
+	f.reserved = false
+	r.p.cfg.Sender.Release(1, int64(len(f.msg.Body)))
+}
+
+func (r room) release(flights []*flight) {
+	for _, f := range flights {
+		if f.reserved {
+			r.releaseOne(f)
+		}
+	}
+}
