@@ -1,0 +1,57 @@
+package gormstore_test
+
+import (
+	"context"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/transmsg/transmsg/internal/dbtest"
+	"github.com/transmsg/transmsg/store/gormstore"
+	"github.com/transmsg/transmsg/store/storetest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// servers are the databases that every behaviour is tested on.
+var servers = []struct {
+	name string
+	dsn  func(dbtest.TB) string
+}{
+	{"mysql", dbtest.MySQL},
+	{"postgres", dbtest.Postgres},
+	{"sqlite", func(tb dbtest.TB) string { return "sqlite:" + dbtest.SQLite(tb) }},
+}
+
+// migrated opens a store on the dsn with its schema in place.
+func migrated(t *testing.T, dsn string, o gormstore.Options) *gormstore.Store {
+	t.Helper()
+	o.SkipSchemaCheck = true
+	s, err := gormstore.Open(t.Context(), dsn, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	if _, err := s.Migrate(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.CheckSchema(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func TestConformance(t *testing.T) {
+	for _, server := range servers {
+		t.Run(server.name, func(t *testing.T) {
+			t.Parallel()
+			storetest.Run(t, func(t *testing.T) storetest.Store {
+				return migrated(t, server.dsn(t), gormstore.Options{})
+			})
+		})
+	}
+}

@@ -1,0 +1,147 @@
+package gormstore
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
+	"github.com/jackc/pgx/v5"
+)
+
+// dialTimeout bounds a dial where the DSN does not say otherwise.
+const dialTimeout = 5 * time.Second
+
+// target is a parsed DSN. It holds the secret; its label does not.
+type target struct {
+	dialect string
+	label   string // "mysql 127.0.0.1:3306/shop": names the server in every error
+	mysql   *mysql.Config
+	pg      *pgx.ConnConfig
+	sqlite  string // the driver's own DSN
+	memory  bool   // an in-memory SQLite database
+}
+
+// parseDSN reads a DSN. Its errors never quote the DSN: a part that cannot be parsed
+// may be the password.
+func parseDSN(dsn string) (target, error) {
+	scheme, rest, _ := strings.Cut(dsn, ":")
+	switch {
+	case dsn == "":
+		return target{}, errors.New("dsn is empty; " + dsnForms)
+	case scheme == "mysql" || scheme == "mariadb":
+		return parseMySQLURL(dsn)
+	case scheme == "postgres" || scheme == "postgresql":
+		return parsePostgres(dsn)
+	case scheme == "sqlite":
+		return parseSQLite(strings.TrimPrefix(rest, "//"))
+	case dsn == memoryName || strings.HasSuffix(dsn, ".db") || strings.HasSuffix(dsn, ".sqlite"):
+		return parseSQLite(dsn)
+	case strings.Contains(dsn, "@") && strings.Contains(dsn, "/"):
+		return parseMySQLDriverForm(dsn)
+	}
+	return target{}, errors.New("dsn has no known form; " + dsnForms)
+}
+
+const (
+	memoryName = ":memory:"
+	dsnForms   = "want mysql://user:password@host:3306/database, postgres://user:password@host:5432/database, " +
+		"sqlite:PATH or sqlite::memory:"
+	escapeHint = "percent-encode special characters in user and password " +
+		"(@ is %40, : is %3A, / is %2F, ? is %3F, # is %23, % is %25)"
+)
+
+// parseURL parses a DSN in URL form without ever quoting it.
+func parseURL(dsn string) (*url.URL, error) {
+	u, err := url.Parse(dsn)
+	if err != nil {
+		return nil, errors.New("dsn is not a valid URL: " + escapeHint)
+	}
+	if u.Host == "" || strings.Contains(u.Path, "@") {
+		return nil, errors.New("dsn has no host, or its password contains a reserved character: " + escapeHint)
+	}
+	return u, nil
+}
+
+func parseMySQLURL(dsn string) (target, error) {
+	u, err := parseURL(dsn)
+	if err != nil {
+		return target{}, err
+	}
+	params := "/"
+	if u.RawQuery != "" {
+		params += "?" + u.RawQuery
+	}
+	cfg, err := mysql.ParseDSN(params)
+	if err != nil {
+		return target{}, errors.New("dsn has parameters that the driver refuses; if the password contains ?: " + escapeHint)
+	}
+	cfg.User = u.User.Username()
+	cfg.Passwd, _ = u.User.Password()
+	cfg.Net, cfg.Addr = "tcp", u.Host
+	if u.Port() == "" {
+		cfg.Addr += ":3306"
+	}
+	cfg.DBName = strings.TrimPrefix(u.Path, "/")
+	return mysqlTarget(cfg)
+}
+
+func parseMySQLDriverForm(dsn string) (target, error) {
+	cfg, err := mysql.ParseDSN(dsn)
+	if err != nil {
+		return target{}, errors.New("dsn is not of the form user:password@tcp(host:port)/database?parameters")
+	}
+	return mysqlTarget(cfg)
+}
+
+// mysqlTarget sets what the store relies on: one round trip a statement
+// (InterpolateParams), the server's own packet limit, and times for goose.
+func mysqlTarget(cfg *mysql.Config) (target, error) {
+	if cfg.DBName == "" {
+		return target{}, errors.New("dsn names no database; " + dsnForms)
+	}
+	cfg.InterpolateParams, cfg.MaxAllowedPacket = true, 0
+	cfg.ParseTime, cfg.Loc, cfg.MultiStatements = true, time.UTC, false
+	cfg.RejectReadOnly = false // the store evicts by itself and keeps the error's text
+	cfg.Logger = &mysql.NopLogger{}
+	if cfg.Timeout == 0 {
+		cfg.Timeout = dialTimeout
+	}
+	return target{dialect: dialectMySQL, label: "mysql " + cfg.Addr + "/" + cfg.DBName, mysql: cfg}, nil
+}
+
+func parsePostgres(dsn string) (target, error) {
+	u, err := parseURL(dsn)
+	if err != nil {
+		return target{}, err
+	}
+	cfg, err := pgx.ParseConfig(dsn)
+	if err != nil {
+		// pgx redacts the password itself, but not a password among the parameters.
+		return target{}, errors.New("dsn is not valid for postgres: check port, sslmode and certificate files")
+	}
+	if strings.TrimPrefix(u.Path, "/") == "" && !u.Query().Has("dbname") {
+		return target{}, errors.New("dsn names no database; " + dsnForms)
+	}
+	if cfg.ConnectTimeout == 0 {
+		cfg.ConnectTimeout = dialTimeout
+	}
+	label := fmt.Sprintf("postgres %s/%s", u.Host, cfg.Database)
+	return target{dialect: dialectPostgres, label: label, pg: cfg}, nil
+}
+
+func parseSQLite(path string) (target, error) {
+	if path == "" || strings.ContainsAny(path, "?#") {
+		return target{}, errors.New("dsn: the path of a SQLite file must not be empty or contain ? or #")
+	}
+	t := target{dialect: dialectSQLite, label: "sqlite " + path, memory: path == memoryName}
+	pragmas := "?_txlock=immediate&_pragma=busy_timeout(5000)&_pragma=synchronous(FULL)"
+	if t.memory {
+		t.sqlite = memoryName + pragmas
+	} else {
+		t.sqlite = "file:" + (&url.URL{Path: path}).EscapedPath() + pragmas + "&_pragma=journal_mode(WAL)"
+	}
+	return t, nil
+}

@@ -1,0 +1,327 @@
+package gormstore
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"math/rand/v2"
+	"time"
+
+	"github.com/transmsg/transmsg/model"
+)
+
+// insertTries bounds how often one shared INSERT is made again after a duplicate was
+// resolved or rivals undid it.
+const insertTries = 10
+
+// unit is one call of Insert: stored as a whole or not at all.
+type unit struct {
+	rows []model.Draft
+	// found has a result per row; zero means still to insert.
+	found []model.Stored
+	bytes int
+	err   error
+	done  chan struct{} // closed when found or err is final
+	one   [1]model.Stored
+}
+
+// Insert stores the rows of one call, all or none, and says for each what it found. Of a
+// draft the id, service, content, size and Delay are used; the row becomes READY with
+// all counts zero. Concurrent calls share multi-row INSERTs: what arrives while one
+// statement runs goes into the next, without any linger. A row that is refused never
+// fails another call's rows.
+//
+// A nil error with StoredDead or StoredOther among the results means that nothing of
+// this call was stored; rows that would have been new then have the zero result.
+// Otherwise every row is StoredNew or StoredBefore and committed.
+//
+// The error is a [*model.StoreError]: [model.ErrNotStored] is certain (also with
+// [model.ErrClosed]), [model.ErrStoreUnknown] means repeat with the same ids. ctx ends
+// the wait only: while the call still waits for its turn nothing is stored, and once its
+// statement runs the result is unknown. The rows must not be changed after such an
+// error, since the statement still reads them.
+func (s *Store) Insert(ctx context.Context, rows []model.Draft) ([]model.Stored, error) {
+	if len(rows) == 0 {
+		return nil, nil
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, s.storeError("insert", idsOf(rows), notSentError{err})
+	}
+	u := &unit{rows: rows, done: make(chan struct{})}
+	if len(rows) == 1 {
+		u.found = u.one[:]
+	} else {
+		u.found = make([]model.Stored, len(rows))
+		if markRepeats(u) {
+			return u.found, nil
+		}
+	}
+	for i := range rows {
+		u.bytes += rowBytes(&rows[i])
+	}
+	if !s.inserts.add(u) {
+		return nil, errClosed
+	}
+	select {
+	case <-u.done:
+		return u.found, u.err
+	case <-ctx.Done():
+	}
+	if s.inserts.remove(u) {
+		return nil, s.storeError("insert", idsOf(rows), notSentError{ctx.Err()})
+	}
+	select {
+	case <-u.done: // both at once: the known result wins
+		return u.found, u.err
+	default:
+		return nil, s.storeError("insert", idsOf(rows), ctx.Err())
+	}
+}
+
+// markRepeats gives every repeat of an id within one call its result: the same message
+// is stored once. It reports whether a repeat has other content, so that nothing is.
+func markRepeats(u *unit) (conflict bool) {
+	first := make(map[string]int, len(u.rows))
+	for i := range u.rows {
+		j, seen := first[u.rows[i].ID]
+		switch {
+		case !seen:
+			first[u.rows[i].ID] = i
+		case model.SameContent(&u.rows[j].TransMessage, &u.rows[i].TransMessage):
+			u.found[i] = model.StoredBefore
+		default:
+			u.found[i], conflict = model.StoredOther, true
+		}
+	}
+	return conflict
+}
+
+// takeUnits bounds a batch by rows and bytes; a unit above them goes alone.
+func (s *Store) takeUnits(queue []*unit) int {
+	rows, size := 0, 0
+	for i, u := range queue {
+		rows, size = rows+len(u.rows), size+u.bytes
+		if i > 0 && (rows > maxRows || size > s.batchBytes()) {
+			return i
+		}
+	}
+	return len(queue)
+}
+
+func (s *Store) batchBytes() int { return min(maxBytes, s.maxBody) }
+
+// storeUnits runs a batch under its own deadline.
+func (s *Store) storeUnits(units []*unit) {
+	ctx, cancel := context.WithTimeout(context.Background(), s.opt.InsertTimeout)
+	defer cancel()
+	s.insertUnits(ctx, units)
+}
+
+// insertUnits finishes every unit. Those whose id another unit of the same batch inserts
+// go through a second round.
+func (s *Store) insertUnits(ctx context.Context, units []*unit) {
+	for len(units) > 0 {
+		units = s.insertRound(ctx, units)
+	}
+}
+
+// insertRound finishes every unit but those it returns. The statement is a plain INSERT,
+// which is refused as a whole by any duplicate: only then are the existing rows read and
+// the units told apart. That is cheaper than asking for duplicates every time, needs no
+// transaction for all-or-none, and is the same on all servers.
+func (s *Store) insertRound(ctx context.Context, units []*unit) (later []*unit) {
+	for try := 1; len(units) > 0; try++ {
+		err := s.insertRows(ctx, units)
+		if err == nil {
+			finish(units)
+			return later
+		}
+		switch c := classify(err); {
+		case c == classData && len(units) > 1:
+			// One of them holds a bad value; halving finds it in few statements.
+			half := len(units) / 2
+			s.insertUnits(ctx, units[:half])
+			s.insertUnits(ctx, units[half:])
+			return later
+		case c == classRetry && try < insertTries && pause(ctx, try) == nil:
+		case c == classDuplicate && try < insertTries:
+			now, wait, err := s.resolve(ctx, units)
+			if err != nil {
+				s.fail(units, notSentError{err})
+				return later
+			}
+			units, later = now, append(later, wait...)
+		default:
+			s.fail(units, err)
+			return later
+		}
+	}
+	return later
+}
+
+// finish tells the units' callers. Rows without a result were stored now.
+func finish(units []*unit) {
+	for _, u := range units {
+		for i, f := range u.found {
+			if f == 0 {
+				u.found[i] = model.StoredNew
+			}
+		}
+		close(u.done)
+	}
+}
+
+func (s *Store) fail(units []*unit, err error) {
+	for _, u := range units {
+		u.found, u.err = nil, s.storeError("insert", idsOf(u.rows), err)
+		close(u.done)
+	}
+}
+
+// insertRows stores what the units still have to insert: one statement, or above its
+// bounds one transaction of several.
+func (s *Store) insertRows(ctx context.Context, units []*unit) error {
+	rows := make([]*model.Draft, 0, len(units))
+	size := 0
+	for _, u := range units {
+		for i := range u.rows {
+			if u.found[i] == 0 {
+				rows = append(rows, &u.rows[i])
+				size += rowBytes(&u.rows[i])
+			}
+		}
+	}
+	if len(rows) <= maxRows && (size <= s.batchBytes() || len(rows) == 1) {
+		return s.execOnce(ctx, s.sql.insertText(s.d, len(rows)), s.insertArgs(rows))
+	}
+	return s.insertChunks(ctx, rows)
+}
+
+func (s *Store) insertChunks(ctx context.Context, rows []*model.Draft) error {
+	tx, err := s.db.BeginTx(ctx, s.txOptions())
+	if err != nil {
+		return notSentError{err}
+	}
+	for len(rows) > 0 {
+		n := s.chunk(rows)
+		if _, err := tx.ExecContext(ctx, s.sql.insertText(s.d, n), s.insertArgs(rows[:n])...); err != nil {
+			_ = tx.Rollback() // the statement's error says more
+			return uncommitted(err)
+		}
+		rows = rows[n:]
+	}
+	return tx.Commit()
+}
+
+// chunk is how many of the first rows fit into one statement.
+func (s *Store) chunk(rows []*model.Draft) int {
+	size := 0
+	for i, r := range rows {
+		if size += rowBytes(r); i > 0 && (i == maxRows || size > s.batchBytes()) {
+			return i
+		}
+	}
+	return len(rows)
+}
+
+// execOnce runs one statement that must not run twice. It takes its connection first, so
+// that a refused or late connection is certain to have stored nothing, and tries again
+// only on driver.ErrBadConn, which drivers return while nothing has been sent.
+func (s *Store) execOnce(ctx context.Context, query string, args []any) error {
+	for try := 0; ; try++ {
+		conn, err := s.db.Conn(ctx)
+		if err != nil {
+			return notSentError{err}
+		}
+		_, err = conn.ExecContext(ctx, query, args...)
+		_ = conn.Close() // hands it back to the pool; the error of a broken one is err
+		if err == nil || !errors.Is(err, driver.ErrBadConn) || try > s.opt.MaxOpenConns {
+			return err
+		}
+	}
+}
+
+// txOptions is READ COMMITTED on a caller's pool; the own pool's connections have it.
+func (s *Store) txOptions() *sql.TxOptions {
+	if s.own || s.d.name == dialectSQLite {
+		return nil
+	}
+	return &sql.TxOptions{Isolation: sql.LevelReadCommitted}
+}
+
+// pause waits before the next try, longer each time, with jitter so that rivals part.
+func pause(ctx context.Context, try int) error {
+	const base, top = 2 * time.Millisecond, 200 * time.Millisecond
+	d := min(base<<min(try, 8), top)
+	t := time.NewTimer(d/2 + rand.N(d/2))
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// insertArgs are the parameters of insertText.
+func (s *Store) insertArgs(rows []*model.Draft) []any {
+	if s.d.dollar {
+		return insertArrays(rows)
+	}
+	args := make([]any, 0, len(rows)*insertParams)
+	for _, r := range rows {
+		args = appendRowArgs(args, r)
+	}
+	return args
+}
+
+func appendRowArgs(args []any, r *model.Draft) []any {
+	return append(args, r.ID, r.Service, r.MessageKey, r.Exchange, r.RoutingKey,
+		blob(r.Properties), blob(r.Payload), int64(r.Size), delayMS(r.Delay))
+}
+
+// insertArrays are the columns of the rows, for unnest.
+func insertArrays(rows []*model.Draft) []any {
+	n := len(rows)
+	texts := make([]string, 5*n)
+	id, service, key := texts[:n:n], texts[n:2*n:2*n], texts[2*n:3*n:3*n]
+	exchange, routing := texts[3*n:4*n:4*n], texts[4*n:]
+	blobs := make([][]byte, 2*n)
+	properties, payload := blobs[:n:n], blobs[n:]
+	size, delay := make([]int32, n), make([]int64, n)
+	for i, r := range rows {
+		id[i], service[i], key[i] = r.ID, r.Service, r.MessageKey
+		exchange[i], routing[i] = r.Exchange, r.RoutingKey
+		properties[i], payload[i] = blob(r.Properties), blob(r.Payload)
+		size[i], delay[i] = int32(r.Size), delayMS(r.Delay)
+	}
+	return []any{id, service, key, exchange, routing, properties, payload, size, delay}
+}
+
+// blob keeps an empty body from becoming NULL.
+func blob(b []byte) []byte {
+	if b == nil {
+		return []byte{}
+	}
+	return b
+}
+
+// delayMS is a delay in whole milliseconds, rounded up; negative counts as zero.
+func delayMS(d time.Duration) int64 {
+	return max(0, int64((d+time.Millisecond-1)/time.Millisecond))
+}
+
+// rowBytes is the data of one row in a statement.
+func rowBytes(r *model.Draft) int {
+	const fixed = 128
+	return fixed + len(r.Payload) + len(r.Properties) + len(r.MessageKey) + len(r.Exchange) + len(r.RoutingKey)
+}
+
+func idsOf(rows []model.Draft) []string {
+	ids := make([]string, len(rows))
+	for i := range rows {
+		ids[i] = rows[i].ID
+	}
+	return ids
+}

@@ -1,0 +1,212 @@
+package gormstore
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/stdlib"
+	"github.com/libtnb/sqlite"
+	"gorm.io/gorm"
+
+	"github.com/transmsg/transmsg/model"
+)
+
+// newTimeout bounds the questions that [New] asks the server.
+const newTimeout = 10 * time.Second
+
+// Store is the table of trans messages in one database. It is safe for concurrent use.
+// The zero value is not usable; see [Open] and [New].
+type Store struct {
+	db      *sql.DB
+	own     bool // the pool is ours: READ COMMITTED per connection
+	d       *dialect
+	opt     Options
+	log     *slog.Logger
+	label   string // names the server in errors
+	maxBody int
+	sql     statements
+	inserts *coalescer[*unit]
+	reads   *coalescer[*lookup]
+}
+
+// Open opens a pool of its own on the database of dsn and checks that it answers, is
+// new enough and strict, and has the schema. Accepted forms are
+// mysql://user:password@host:port/database?parameters (parameters of go-sql-driver),
+// user:password@tcp(host:port)/database, postgres://..., sqlite:PATH, sqlite::memory:
+// and a path that ends in .db or .sqlite. Every connection is READ COMMITTED. ctx ends
+// Open alone. Errors name the server and never contain the password. Call
+// [Store.Close].
+func Open(ctx context.Context, dsn string, o Options) (*Store, error) {
+	o, err := o.withDefaults()
+	if err != nil {
+		return nil, fmt.Errorf("gormstore: open: %w", err)
+	}
+	t, err := parseDSN(dsn)
+	if err != nil {
+		return nil, fmt.Errorf("gormstore: open: %w", err)
+	}
+	if o.AutoMigrate && t.dialect != dialectSQLite {
+		return nil, fmt.Errorf("gormstore: open: %s: options: AutoMigrate is for SQLite alone; "+
+			"run `transmsg migrate up`", t.label)
+	}
+	db, err := t.open()
+	if err != nil {
+		return nil, fmt.Errorf("gormstore: open: %s: %w", t.label, err)
+	}
+	if t.dialect == dialectSQLite {
+		o.MaxOpenConns = 1 // one writer; and an in-memory database is its connection
+		o.AutoMigrate = o.AutoMigrate || t.memory
+	}
+	db.SetMaxOpenConns(o.MaxOpenConns)
+	db.SetMaxIdleConns(o.MaxOpenConns)
+	s := newStore(db, dialectOf(t.dialect), o, t.label)
+	s.own = true
+	if err := s.start(ctx); err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	return s, nil
+}
+
+// New works on a caller's pool and leaves its settings alone: the isolation level is set
+// per transaction, never per session. The same checks as in [Open] are made, within ten
+// seconds. A pool that the caller's own open transactions can exhaust makes Publish wait
+// for its context: prefer [Open]. PostgreSQL wants pgx's driver, gorm's default.
+func New(gdb *gorm.DB, o Options) (*Store, error) {
+	o, err := o.withDefaults()
+	if err != nil {
+		return nil, fmt.Errorf("gormstore: new: %w", err)
+	}
+	d := dialectOf(gdb.Name())
+	if d == nil {
+		return nil, fmt.Errorf("gormstore: new: dialect %q is not supported; want mysql, postgres or sqlite", gdb.Name())
+	}
+	if o.AutoMigrate && d.name != dialectSQLite {
+		return nil, errors.New("gormstore: new: options: AutoMigrate is for SQLite alone; run `transmsg migrate up`")
+	}
+	db, err := gdb.DB()
+	if err != nil {
+		return nil, fmt.Errorf("gormstore: new: %w", err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), newTimeout)
+	defer cancel()
+	s := newStore(db, d, o, d.name)
+	if err := s.start(ctx); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+func newStore(db *sql.DB, d *dialect, o Options, label string) *Store {
+	s := &Store{db: db, d: d, opt: o, log: o.Logger, label: label, maxBody: math.MaxInt}
+	s.sql = newStatements(d, o.Prefix)
+	s.inserts = newCoalescer(s.takeUnits, s.storeUnits)
+	s.reads = newCoalescer(s.takeLookups, s.runLookups)
+	return s
+}
+
+// start asks the server what the store must know.
+func (s *Store) start(ctx context.Context) error {
+	if err := s.checkServer(ctx); err != nil {
+		return s.wrap("open", err)
+	}
+	if s.opt.AutoMigrate {
+		if _, err := s.Migrate(ctx); err != nil {
+			return err
+		}
+	}
+	if s.opt.SkipSchemaCheck {
+		return nil
+	}
+	return s.CheckSchema(ctx)
+}
+
+// open makes the pool; nothing is dialled yet.
+func (t target) open() (*sql.DB, error) {
+	switch t.dialect {
+	case dialectMySQL:
+		c, err := mysql.NewConnector(t.mysql)
+		if err != nil {
+			return nil, errors.New("the dsn's settings are refused by the driver")
+		}
+		return sql.OpenDB(readCommitted{c}), nil
+	case dialectPostgres:
+		return stdlib.OpenDB(*t.pg, stdlib.OptionAfterConnect(func(ctx context.Context, c *pgx.Conn) error {
+			_, err := c.Exec(ctx, setReadCommitted)
+			return err
+		})), nil
+	default:
+		return sql.Open(sqlite.DriverName, t.sqlite)
+	}
+}
+
+const setReadCommitted = "SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL READ COMMITTED"
+
+// readCommitted sets the level on every new connection, in the one syntax that MySQL
+// and MariaDB share whatever they call the variable.
+type readCommitted struct{ driver.Connector }
+
+// Connect implements driver.Connector.
+func (r readCommitted) Connect(ctx context.Context) (driver.Conn, error) {
+	conn, err := r.Connector.Connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	x, ok := conn.(driver.ExecerContext)
+	if !ok {
+		return nil, errors.Join(errors.New("the driver cannot execute statements"), conn.Close())
+	}
+	if _, err = x.ExecContext(ctx, "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED", nil); err != nil {
+		return nil, errors.Join(err, conn.Close())
+	}
+	return conn, nil
+}
+
+// Close waits for inserts and reads that run or wait, and closes the pool that [Open]
+// made. Calls made after it get [model.ErrClosed]. Calling it twice is harmless.
+func (s *Store) Close() error {
+	s.inserts.close()
+	s.reads.close()
+	if !s.own {
+		return nil
+	}
+	return s.db.Close()
+}
+
+// Dialect returns "mysql" (MariaDB too), "postgres" or "sqlite".
+func (s *Store) Dialect() string { return s.d.name }
+
+// MaxBody returns the largest body in bytes that fits into one statement of this
+// database: a quarter of MySQL's max_allowed_packet, since escaping can double it;
+// math.MaxInt where nothing bounds it below the row's own limit of 1 GB.
+func (s *Store) MaxBody() int { return s.maxBody }
+
+// Now returns the database's clock in Unix milliseconds.
+func (s *Store) Now(ctx context.Context) (int64, error) {
+	var ms int64
+	err := s.db.QueryRowContext(ctx, "SELECT "+s.d.now).Scan(&ms)
+	return ms, s.wrap("read the clock", err)
+}
+
+// Ping reports whether the database answers.
+func (s *Store) Ping(ctx context.Context) error { return s.wrap("ping", s.db.PingContext(ctx)) }
+
+// evictReadOnly drops the idle connections after an answer that the server is read
+// only: after a failover the name may lead to another server, but an open connection
+// never does. The one that got the answer has just become idle.
+func (s *Store) evictReadOnly(err error) {
+	if !s.own || s.d.name == dialectSQLite || classify(err) != classReadOnly {
+		return
+	}
+	s.db.SetMaxIdleConns(-1)
+	s.db.SetMaxIdleConns(s.opt.MaxOpenConns)
+}
+
+var errClosed = &model.StoreError{Kind: model.ErrNotStored, Err: model.ErrClosed}

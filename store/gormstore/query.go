@@ -1,0 +1,126 @@
+package gormstore
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/transmsg/transmsg/model"
+)
+
+// The bounds of a listing.
+const (
+	defaultListRows = 100
+	maxListRows     = 10_000
+)
+
+// Services returns the services that have READY rows due now, sorted. It hops over the
+// index from service to service, so its cost grows with their number, not with the rows.
+func (s *Store) Services(ctx context.Context) ([]string, error) {
+	t := s.sql.table
+	rows, err := s.db.QueryContext(ctx, "WITH RECURSIVE s (service) AS ("+
+		"SELECT MIN(service) FROM "+t+" UNION ALL "+
+		"SELECT (SELECT m.service FROM "+t+" m WHERE m.service > s.service ORDER BY m.service LIMIT 1) "+
+		"FROM s WHERE s.service IS NOT NULL) "+
+		"SELECT service FROM s WHERE service IS NOT NULL AND EXISTS (SELECT 1 FROM "+t+" d "+
+		"WHERE d.service = s.service AND d.status = 'READY' AND d.next_attempt_at <= "+s.d.now+")")
+	list, err := collect(rows, err, func(r scanner, name *string) error { return r.Scan(name) })
+	return list, s.wrap("services", err)
+}
+
+// List returns rows without their payload, by rising id.
+func (s *Store) List(ctx context.Context, f model.Filter) ([]model.TransMessage, error) {
+	if f.Limit == 0 {
+		f.Limit = defaultListRows
+	}
+	if f.Limit < 1 || f.Limit > maxListRows {
+		return nil, fmt.Errorf("gormstore: list: Limit %d must be 1 to %d", f.Limit, maxListRows)
+	}
+	query, args := "SELECT "+rowColumns+" FROM "+s.sql.table+" WHERE id > ?", []any{f.After}
+	for _, c := range []struct{ column, value string }{
+		{"service", f.Service},
+		{"status", string(f.Status)},
+		{"message_key", f.Key},
+		{"exchange", f.Exchange},
+		{"routing_key", f.RoutingKey},
+		{"last_code", string(f.Code)},
+	} {
+		if c.value == "" {
+			continue
+		}
+		query, args = query+" AND "+c.column+" = ?", append(args, c.value)
+		if s.d.name == dialectMySQL {
+			// The _bin collations ignore trailing spaces.
+			query, args = query+" AND LENGTH("+c.column+") = ?", append(args, len(c.value))
+		}
+	}
+	rows, err := s.db.QueryContext(ctx, s.d.bind(query+" ORDER BY id LIMIT ?"), append(args, f.Limit)...)
+	list, err := collect(rows, err, func(r scanner, t *model.TransMessage) error { return scanRow(r, t) })
+	return list, s.wrap("list", err)
+}
+
+// Show returns one row with its payload, and its history, oldest first.
+// [model.ErrNotFound] when there is no such row; its history is returned all the same,
+// since it outlives the row.
+func (s *Store) Show(ctx context.Context, id string) (model.TransMessage, []model.Event, error) {
+	var t model.TransMessage
+	err := scanRow(s.db.QueryRowContext(ctx, s.d.bind("SELECT "+rowColumns+", payload FROM "+s.sql.table+
+		" WHERE id = ?"), id), &t, &t.Payload)
+	gone := errors.Is(err, sql.ErrNoRows)
+	if err != nil && !gone {
+		return model.TransMessage{}, nil, s.wrap("show", err)
+	}
+	events, err := s.eventsOf(ctx, id)
+	if err == nil && gone {
+		err = fmt.Errorf("id %.80q: %w", id, model.ErrNotFound)
+	}
+	return t, events, s.wrap("show", err)
+}
+
+// Stats returns counts and ages per service, sorted; one service where its name is
+// given, and then always one element. It reads the index alone, all of it.
+func (s *Store) Stats(ctx context.Context, service string) ([]model.Stats, error) {
+	query, args := "SELECT service, status, COUNT(*), SUM(CASE WHEN next_attempt_at <= n.now THEN 1 ELSE 0 END), "+
+		"n.now - MIN(next_attempt_at), n.now - MIN(created_at) FROM "+s.sql.table+s.d.forceDue(s.opt.Prefix)+
+		" CROSS JOIN (SELECT "+s.d.now+" AS now) n", []any(nil)
+	if service != "" {
+		query, args = query+" WHERE service = ?", append(args, service)
+	}
+	rows, err := s.db.QueryContext(ctx, s.d.bind(query+" GROUP BY service, status, n.now ORDER BY service"), args...)
+	groups, err := collect(rows, err, func(r scanner, g *statsGroup) error {
+		return r.Scan(&g.service, &g.status, &g.count, &g.due, &g.dueAge, &g.age)
+	})
+	if err != nil {
+		return nil, s.wrap("stats", err)
+	}
+	var out []model.Stats
+	if service != "" {
+		out = append(out, model.Stats{Service: service})
+	}
+	for _, g := range groups {
+		if len(out) == 0 || out[len(out)-1].Service != g.service {
+			out = append(out, model.Stats{Service: g.service})
+		}
+		g.addTo(&out[len(out)-1])
+	}
+	return out, nil
+}
+
+// statsGroup is one service and status; ages in milliseconds.
+type statsGroup struct {
+	service                 string
+	status                  model.Status
+	count, due, dueAge, age int64
+}
+
+func (g *statsGroup) addTo(st *model.Stats) {
+	if g.status == model.Dead {
+		st.Dead = g.count
+		return
+	}
+	st.Ready, st.Due = g.count, g.due
+	st.OldestDue = max(0, time.Duration(g.dueAge)*time.Millisecond)
+	st.OldestReady = max(0, time.Duration(g.age)*time.Millisecond)
+}

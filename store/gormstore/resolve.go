@@ -1,0 +1,120 @@
+package gormstore
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/transmsg/transmsg/model"
+)
+
+// resolve is called when a statement of these units was refused for a duplicate id. It
+// reads the existing rows, finishes every unit that needs no INSERT any more, and
+// returns those to insert now and those that must wait for them, since two callers
+// handed in the same id at the same time. On an error nothing is finished.
+func (s *Store) resolve(ctx context.Context, units []*unit) (now, later []*unit, err error) {
+	var ids []string
+	for _, u := range units {
+		for i := range u.rows {
+			if u.found[i] == 0 {
+				ids = append(ids, u.rows[i].ID)
+			}
+		}
+	}
+	existing, err := s.readContent(ctx, ids)
+	if err != nil {
+		return nil, nil, err
+	}
+	taken := make(map[string]bool, len(ids))
+	for _, u := range units {
+		switch compare(u, existing) {
+		case unitRefused:
+			close(u.done)
+		case unitStored:
+			finish([]*unit{u})
+		default:
+			if claimIDs(u, taken) {
+				now = append(now, u)
+			} else {
+				later = append(later, u)
+			}
+		}
+	}
+	return now, later, nil
+}
+
+type unitState uint8
+
+const (
+	unitPending unitState = iota // some rows are still to insert
+	unitStored                   // all rows exist with equal content
+	unitRefused                  // a row is dead or other: nothing of it is stored
+)
+
+// compare gives every existing row its result.
+func compare(u *unit, existing map[string]*model.TransMessage) unitState {
+	state := unitStored
+	for i := range u.rows {
+		if u.found[i] == model.StoredOther || u.found[i] == model.StoredDead {
+			state = unitRefused
+		}
+		if u.found[i] != 0 {
+			continue
+		}
+		have := existing[u.rows[i].ID]
+		switch {
+		case have == nil:
+			if state == unitStored {
+				state = unitPending
+			}
+		case !model.SameContent(have, &u.rows[i].TransMessage):
+			u.found[i], state = model.StoredOther, unitRefused
+		case have.Status == model.Dead:
+			u.found[i], state = model.StoredDead, unitRefused
+		default:
+			u.found[i] = model.StoredBefore
+		}
+	}
+	return state
+}
+
+// claimIDs reports whether no earlier unit of the batch inserts one of u's ids.
+func claimIDs(u *unit, taken map[string]bool) bool {
+	for i := range u.rows {
+		if u.found[i] == 0 && taken[u.rows[i].ID] {
+			return false
+		}
+	}
+	for i := range u.rows {
+		if u.found[i] == 0 {
+			taken[u.rows[i].ID] = true
+		}
+	}
+	return true
+}
+
+// readContent reads what SameContent compares, and the status.
+func (s *Store) readContent(ctx context.Context, ids []string) (map[string]*model.TransMessage, error) {
+	out := make(map[string]*model.TransMessage)
+	for len(ids) > 0 {
+		n := min(len(ids), maxRows)
+		cond, args := s.d.in(ids[:n])
+		rows, err := s.db.QueryContext(ctx, s.d.bind("SELECT id, status, message_key, exchange, routing_key, "+
+			"properties, payload FROM "+s.sql.table+" WHERE id "+cond), args...)
+		if err != nil {
+			return nil, fmt.Errorf("read existing rows: %w", err)
+		}
+		for rows.Next() {
+			var t model.TransMessage
+			if err = rows.Scan(&t.ID, &t.Status, &t.MessageKey, &t.Exchange, &t.RoutingKey,
+				&t.Properties, &t.Payload); err != nil {
+				break
+			}
+			out[t.ID] = &t
+		}
+		if err = closeRows(rows, err); err != nil {
+			return nil, fmt.Errorf("read existing rows: %w", err)
+		}
+		ids = ids[n:]
+	}
+	return out, nil
+}

@@ -1,0 +1,74 @@
+package gormstore
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// packetShare is the part of max_allowed_packet that row data may fill: interpolation
+// can double binary data, and the statement's own text needs room.
+const packetShare = 4
+
+// checkServer refuses servers that the store would lose messages on.
+func (s *Store) checkServer(ctx context.Context) error {
+	switch s.d.name {
+	case dialectMySQL:
+		return s.checkMySQL(ctx)
+	case dialectPostgres:
+		return s.checkPostgres(ctx)
+	}
+	return s.db.PingContext(ctx)
+}
+
+func (s *Store) checkMySQL(ctx context.Context) error {
+	var version, mode string
+	var packet int
+	err := s.db.QueryRowContext(ctx, "SELECT VERSION(), @@SESSION.sql_mode, @@GLOBAL.max_allowed_packet").
+		Scan(&version, &mode, &packet)
+	if err != nil {
+		return err
+	}
+	name, major, minor := "MySQL", 8, 0
+	if strings.Contains(version, "MariaDB") {
+		name, major, minor = "MariaDB", 10, 6
+	}
+	if !versionAtLeast(version, major, minor) {
+		return fmt.Errorf("server version %s is too old: %s %d.%d or newer is needed (SKIP LOCKED)",
+			version, name, major, minor)
+	}
+	if !strings.Contains(mode, "STRICT_TRANS_TABLES") && !strings.Contains(mode, "STRICT_ALL_TABLES") {
+		return fmt.Errorf("sql_mode %q is not strict: the server would cut values silently; "+
+			"add STRICT_TRANS_TABLES to sql_mode", mode)
+	}
+	s.maxBody = packet / packetShare
+	return nil
+}
+
+func (s *Store) checkPostgres(ctx context.Context) error {
+	var version string
+	if err := s.db.QueryRowContext(ctx, "SHOW server_version_num").Scan(&version); err != nil {
+		return err
+	}
+	if n, err := strconv.Atoi(version); err != nil || n < 130000 {
+		return fmt.Errorf("server version number %s is too old: PostgreSQL 13 or newer is needed", version)
+	}
+	var n int
+	err := s.db.QueryRowContext(ctx, "SELECT cardinality($1::text[])", []string{"a", "b"}).Scan(&n)
+	if err != nil || n != 2 {
+		return fmt.Errorf("the connection's driver does not take arrays: use pgx's driver (%v)", err)
+	}
+	return nil
+}
+
+// versionAtLeast reads "10.11.19-MariaDB-..." or "8.0.36".
+func versionAtLeast(version string, major, minor int) bool {
+	parts := strings.SplitN(version, ".", 3)
+	if len(parts) < 2 {
+		return false
+	}
+	a, errA := strconv.Atoi(parts[0])
+	b, errB := strconv.Atoi(parts[1])
+	return errA == nil && errB == nil && (a > major || a == major && b >= minor)
+}

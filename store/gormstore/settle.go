@@ -1,0 +1,178 @@
+package gormstore
+
+import (
+	"context"
+	"database/sql"
+
+	"github.com/transmsg/transmsg/model"
+)
+
+// eventDead is the kind of the event of a settlement that makes its row DEAD.
+const eventDead = "dead"
+
+// Settle writes the results of sends to their rows, each fenced by the version it was
+// sent with, and one event each in the same transaction (none when Deferred). It says
+// per settlement what it met, in order. Above 500 settlements several transactions are
+// made: an error means that those of the failing one and later are not written, and a
+// repeat finds the earlier ones fenced. Transactions that rivals undid are run again.
+// Texts are cleaned by [model.CleanText].
+func (s *Store) Settle(ctx context.Context, list []model.Settlement) ([]model.Settled, error) {
+	out := make([]model.Settled, 0, len(list))
+	for len(list) > 0 {
+		n := min(len(list), maxRows)
+		part := list[:n]
+		var found []model.Settled
+		err := s.inTx(ctx, "settle", func(tx *sql.Tx) (err error) {
+			found, err = s.settleTx(ctx, tx, part)
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+		out, list = append(out, found...), list[n:]
+	}
+	return out, nil
+}
+
+// fence is what Settle compares with.
+type fence struct {
+	id                string
+	version, attempts int
+}
+
+func (s *Store) settleTx(ctx context.Context, tx *sql.Tx, list []model.Settlement) ([]model.Settled, error) {
+	ids := make([]string, len(list))
+	for i := range list {
+		ids[i] = list[i].ID
+	}
+	cond, args := s.d.in(sortedIDs(ids))
+	rows, err := tx.QueryContext(ctx, s.d.bind("SELECT id, version, attempts FROM "+s.sql.table+
+		s.d.forceKey()+" WHERE id "+cond+" ORDER BY id"+s.d.forUpdate), args...)
+	locked, err := collect(rows, err, func(r scanner, f *fence) error { return r.Scan(&f.id, &f.version, &f.attempts) })
+	if err != nil {
+		return nil, err
+	}
+	have := make(map[string]*fence, len(locked))
+	for i := range locked {
+		have[locked[i].id] = &locked[i]
+	}
+	out := make([]model.Settled, len(list))
+	write := make([]*model.Settlement, 0, len(list))
+	var events []model.Event
+	for i := range list {
+		f := have[list[i].ID]
+		switch {
+		case f == nil:
+			out[i] = model.SettledGone
+		case f.version != list[i].Version:
+			out[i] = model.SettledFenced
+		default:
+			out[i] = model.SettledDone
+			f.version++ // a second settlement of the same row in this list is fenced
+			write = append(write, &list[i])
+			if list[i].Outcome.Kind != model.Deferred {
+				events = append(events, settleEvent(&list[i], f.attempts+list[i].AttemptsDelta))
+			}
+		}
+	}
+	if len(write) == 0 {
+		return out, nil
+	}
+	if err := s.updateSettled(ctx, tx, write); err != nil {
+		return nil, err
+	}
+	return out, s.insertEvents(ctx, tx, events)
+}
+
+func settleEvent(m *model.Settlement, attempts int) model.Event {
+	kind := m.Outcome.Kind.String()
+	if m.Status == model.Dead {
+		kind = eventDead
+	}
+	return model.Event{
+		RowID: m.ID, Kind: kind, Code: m.Outcome.Code, Text: model.CleanText(m.Outcome.Text),
+		Attempts: attempts, Instance: m.Instance,
+	}
+}
+
+// keepCause says that a settlement leaves the row's last cause alone.
+func keepCause(m *model.Settlement) int {
+	if m.Outcome.Kind == model.Deferred {
+		return 1
+	}
+	return 0
+}
+
+// updateSettled writes the locked rows in as few statements as the dialect can: their
+// values differ, so MySQL and PostgreSQL join a list; SQLite has no round trip to save.
+func (s *Store) updateSettled(ctx context.Context, tx *sql.Tx, list []*model.Settlement) error {
+	switch s.d.name {
+	case dialectPostgres:
+		return s.settlePostgres(ctx, tx, list)
+	case dialectMySQL:
+		return s.settleMySQL(ctx, tx, list)
+	}
+	for _, m := range list {
+		_, err := tx.ExecContext(ctx, "UPDATE "+s.sql.table+" SET status = ?, next_attempt_at = "+s.d.now+"+?, "+
+			"attempts = attempts+?, failures = failures+?, claims = 0, version = version+1, claimed_by = '', "+
+			"last_code = CASE WHEN ?5 = 1 THEN last_code ELSE ?6 END, "+
+			"last_error = CASE WHEN ?5 = 1 THEN last_error ELSE ?7 END, updated_at = "+s.d.now+
+			" WHERE id = ?8 AND version = ?9",
+			string(m.Status), delayMS(m.Delay), m.AttemptsDelta, m.FailuresDelta, keepCause(m),
+			string(m.Outcome.Code), model.CleanText(m.Outcome.Text), m.ID, m.Version)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *Store) settleMySQL(ctx context.Context, tx *sql.Tx, list []*model.Settlement) error {
+	const row = "SELECT ? AS id, ? AS version, ? AS status, ? AS delay, ? AS attempts, ? AS failures, " +
+		"? AS keep, ? AS code, ? AS error"
+	const more = " UNION ALL SELECT ?,?,?,?,?,?,?,?,?"
+	query := make([]byte, 0, len(row)+len(more)*len(list)+600)
+	query = append(query, "UPDATE ("...)
+	args := make([]any, 0, 9*len(list))
+	for i, m := range list {
+		if i == 0 {
+			query = append(query, row...)
+		} else {
+			query = append(query, more...)
+		}
+		args = append(args, m.ID, m.Version, string(m.Status), delayMS(m.Delay), m.AttemptsDelta, m.FailuresDelta,
+			keepCause(m), string(m.Outcome.Code), model.CleanText(m.Outcome.Text))
+	}
+	// STRAIGHT_JOIN with the converted id makes every row one look-up by primary key.
+	query = append(query, ") v STRAIGHT_JOIN "+s.sql.table+" t FORCE INDEX (PRIMARY) ON "+
+		"t.id = CONVERT(v.id USING ascii) COLLATE ascii_bin AND t.version = v.version "+
+		"SET t.status = v.status, t.next_attempt_at = "+s.d.now+"+v.delay, t.attempts = t.attempts+v.attempts, "+
+		"t.failures = t.failures+v.failures, t.claims = 0, t.version = t.version+1, t.claimed_by = '', "+
+		"t.last_code = IF(v.keep = 1, t.last_code, v.code), t.last_error = IF(v.keep = 1, t.last_error, v.error), "+
+		"t.updated_at = "+s.d.now...)
+	_, err := tx.ExecContext(ctx, string(query), args...)
+	return err
+}
+
+func (s *Store) settlePostgres(ctx context.Context, tx *sql.Tx, list []*model.Settlement) error {
+	n := len(list)
+	id, status, code, text := make([]string, n), make([]string, n), make([]string, n), make([]string, n)
+	version, attempts, failures, keep := make([]int32, n), make([]int32, n), make([]int32, n), make([]int32, n)
+	delay := make([]int64, n)
+	for i, m := range list {
+		id[i], status[i] = m.ID, string(m.Status)
+		code[i], text[i] = string(m.Outcome.Code), model.CleanText(m.Outcome.Text)
+		version[i], keep[i], delay[i] = int32(m.Version), int32(keepCause(m)), delayMS(m.Delay)
+		attempts[i], failures[i] = int32(m.AttemptsDelta), int32(m.FailuresDelta)
+	}
+	_, err := tx.ExecContext(ctx, "UPDATE "+s.sql.table+" AS t SET status = v.status, "+
+		"next_attempt_at = "+s.d.now+"+v.delay, attempts = t.attempts+v.attempts, "+
+		"failures = t.failures+v.failures, claims = 0, version = t.version+1, claimed_by = '', "+
+		"last_code = CASE WHEN v.keep = 1 THEN t.last_code ELSE v.code END, "+
+		"last_error = CASE WHEN v.keep = 1 THEN t.last_error ELSE v.error END, updated_at = "+s.d.now+
+		" FROM unnest($1::text[], $2::int[], $3::text[], $4::bigint[], $5::int[], $6::int[], $7::int[], "+
+		"$8::text[], $9::text[]) AS v (id, version, status, delay, attempts, failures, keep, code, error) "+
+		"WHERE t.id = v.id AND t.version = v.version",
+		id, version, status, delay, attempts, failures, keep, code, text)
+	return err
+}

@@ -1,0 +1,64 @@
+package gormstore
+
+import "strings"
+
+const (
+	// maxRows bounds the rows or ids of one statement.
+	maxRows = 500
+	// maxBytes bounds the row data of one INSERT; a single row may be larger.
+	maxBytes = 4 << 20
+	// insertParams is the number of parameters of one inserted row.
+	insertParams = 9
+
+	insertColumns = "id, service, message_key, exchange, routing_key, properties, payload, size, " +
+		"next_attempt_at, created_at, updated_at, status"
+	// rowColumns are what scanRow reads; the payload follows where it is wanted.
+	rowColumns = "id, service, status, next_attempt_at, attempts, failures, claims, version, epoch, " +
+		"message_key, exchange, routing_key, properties, size, last_code, last_error, claimed_by, created_at, updated_at"
+)
+
+// statements are the texts that do not depend on a call, and the table names.
+type statements struct {
+	table, events, version string
+
+	// insert is the text for maxRows rows; the text for fewer is a prefix of it, so that
+	// no text is built or kept per row count. On PostgreSQL it takes arrays and is one
+	// prepared statement for every count.
+	insert     string
+	insertHead int // bytes before the first tuple
+	insertRow  int // bytes of one tuple and its comma
+}
+
+func newStatements(d *dialect, prefix string) statements {
+	st := statements{
+		table: prefix + "trans_message", events: prefix + "trans_message_event",
+		version: prefix + "transmsg_schema_version",
+	}
+	if d.dollar {
+		st.insert = "INSERT INTO " + st.table + " (" + insertColumns + ") " +
+			"SELECT u.id, u.service, u.message_key, u.exchange, u.routing_key, u.properties, u.payload, u.size, " +
+			"n.now + u.delay, n.now, n.now, 'READY' " +
+			"FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::bytea[], $7::bytea[], " +
+			"$8::int[], $9::bigint[]) AS u (id, service, message_key, exchange, routing_key, properties, payload, " +
+			"size, delay) CROSS JOIN " + d.now + " AS n (now)"
+		return st
+	}
+	head := "INSERT INTO " + st.table + " (" + insertColumns + ") VALUES "
+	tuple := insertTuple(d) + ","
+	st.insert = head + strings.Repeat(tuple, maxRows)
+	st.insertHead, st.insertRow = len(head), len(tuple)
+	return st
+}
+
+// insertTuple is the VALUES tuple of one row.
+func insertTuple(d *dialect) string {
+	return "(?,?,?,?,?,?,?,?," + d.now + "+?," + d.now + "," + d.now + ",'READY')"
+}
+
+// insertText is the text for n rows, n at most maxRows.
+func (st *statements) insertText(d *dialect, n int) string {
+	if d.dollar {
+		return st.insert
+	}
+	return st.insert[:st.insertHead+n*st.insertRow-1]
+}
