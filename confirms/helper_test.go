@@ -53,6 +53,8 @@ func (l *logBuffer) String() string {
 	return l.b.String()
 }
 
+func textLogger(l *logBuffer) *slog.Logger { return slog.New(slog.NewTextHandler(l, nil)) }
+
 func configFor(t testing.TB, url string) confirms.Config {
 	t.Helper()
 	cfg, err := confirms.ParseURL(url)
@@ -78,7 +80,7 @@ func start(t testing.TB, cfg confirms.Config) *confirms.Sender {
 	t.Helper()
 	logs := &logBuffer{}
 	if cfg.Logger == nil {
-		cfg.Logger = slog.New(slog.NewTextHandler(logs, nil))
+		cfg.Logger = textLogger(logs)
 	}
 	s, err := confirms.Open(cfg)
 	if err != nil {
