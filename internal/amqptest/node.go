@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
@@ -19,6 +20,9 @@ const (
 	bootTimeout = 2 * time.Minute
 	stopTimeout = time.Minute
 	bootTries   = 3
+	// badConfig is how RabbitMQ ends when it refuses a line of its configuration,
+	// which other ports do not cure.
+	badConfig = "failed_to_prepare_configuration"
 )
 
 // Options of a private node; the zero value is a plain node.
@@ -81,7 +85,7 @@ func NewNode(ctx context.Context, dir string, options Options) (*Node, error) {
 		if err = n.boot(ctx); err == nil {
 			return n, nil
 		}
-		if try == bootTries || ctx.Err() != nil {
+		if try == bootTries || ctx.Err() != nil || strings.Contains(err.Error(), badConfig) {
 			return nil, errors.Join(fmt.Errorf("private node: %w", err), n.Close())
 		}
 	}
