@@ -17,6 +17,8 @@ type check struct {
 	// once marks a check that chooses its stores itself: it runs one time with
 	// an empty env.Store whatever --store says.
 	once bool
+	// stores is what an absent --store means; "" means mysql and then postgres.
+	stores string
 	// run does the check on env.Store. What does not hold goes to env.Breaches;
 	// an error means that the check could not be carried out, which fails the
 	// run too. It leaves nothing behind unless env.Keep.

@@ -21,6 +21,9 @@ const (
 )
 
 func main() {
+	if len(os.Args) > 1 && os.Args[1] == childArg {
+		os.Exit(childMain(os.Args[2:], os.Stderr))
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	status := accept(ctx, os.Args[1:], registry(), os.Stdout, os.Stderr)
 	stop()
@@ -65,7 +68,7 @@ func parse(args []string, checks map[string]check, stderr io.Writer) (options, e
 	fs := flag.NewFlagSet("accept", flag.ContinueOnError)
 	fs.SetOutput(io.Discard)
 	fs.Uint64Var(&opts.seed, "seed", 1, "repeats a run: every random choice comes from it")
-	fs.StringVar(&store, "store", "", "mysql, postgres, sqlite or all; without it mysql and then postgres")
+	fs.StringVar(&store, "store", "", "mysql, postgres, sqlite or all (without it mysql and then postgres, roundtrip all)")
 	fs.BoolVar(&opts.keep, "keep", false, "leave rows, queues and folders for inspection")
 	fs.StringVar(&opts.root, "root", ".", "root of the repository")
 	var names []string
@@ -97,8 +100,11 @@ func parse(args []string, checks map[string]check, stderr io.Writer) (options, e
 		return options{}, err
 	}
 	opts.stores = stores
-	if c.once {
+	switch {
+	case c.once:
 		opts.stores = []string{""}
+	case store == "" && c.stores != "":
+		opts.stores, _ = storesOf(c.stores)
 	}
 	return opts, nil
 }

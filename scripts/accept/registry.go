@@ -5,6 +5,9 @@ package main
 func registry() map[string]check {
 	all := []check{
 		demoCheck(),
+		countsCheck(),
+		killCheck(),
+		returnStormCheck(),
 		testTwiceCheck(),
 	}
 	byName := make(map[string]check, len(all))

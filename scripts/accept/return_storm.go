@@ -1,0 +1,202 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/transmsg/transmsg/internal/amqptest"
+	"github.com/transmsg/transmsg/model"
+	"github.com/transmsg/transmsg/publisher"
+)
+
+const (
+	stormTotal = 5000
+	stormLock  = 8 * time.Second
+)
+
+// returnStormCheck locks the table while thousands of returns arrive: the
+// writer stands still, and the reader of the connection must not (C01, C02).
+func returnStormCheck() check {
+	return check{
+		name:  "return-storm",
+		about: "5,000 unroutable in a burst, the table locked for 8 s in the middle: 5,000 rows READY with 312",
+		run: func(ctx context.Context, e *env) (figures, error) {
+			if err := serversOnly(e); err != nil {
+				return nil, err
+			}
+			w, err := newWorld(ctx, e, worldOptions{privateMaria: true})
+			if err != nil {
+				return nil, err
+			}
+			defer w.close()
+			return runStorm(ctx, w)
+		},
+	}
+}
+
+func runStorm(ctx context.Context, w *world) (figures, error) {
+	exchange, queue := w.name("ex"), w.name("other")
+	for _, err := range []error{
+		w.broker.Exchange(exchange, []string{"direct", "topic"}[w.Rand.IntN(2)], nil),
+		w.broker.Queue(amqptest.QueueSpec{Name: queue}),
+		w.broker.Bind(queue, exchange, "bound"),
+	} {
+		if err != nil {
+			return nil, err
+		}
+	}
+	batches := stormBatches(w, exchange)
+	svc, err := w.service(ctx, serviceSpec{})
+	if err != nil {
+		return nil, err
+	}
+	if err := svc.ready(ctx); err != nil {
+		return nil, err
+	}
+	// In the middle: after a seeded number of returns was written.
+	after := 1 + w.Rand.IntN(stormTotal/2)
+	locked := make(chan error, 1)
+	go func() { locked <- lockInTheMiddle(ctx, w, after) }()
+	ids := publishBurst(ctx, w, svc.pub, batches)
+	if err := <-locked; err != nil {
+		return nil, err
+	}
+	if err := svc.close(ctx); err != nil {
+		return nil, err
+	}
+	figs := figures{"published": stormTotal, "batches": len(batches), "locked_after": after}
+	return figs, checkStorm(ctx, w, ids, queue, figs)
+}
+
+// stormBatches is the burst, in one call or in many.
+func stormBatches(w *world, exchange string) [][]model.Message {
+	per := []int{1, 10, 500, stormTotal}[w.Rand.IntN(4)]
+	var batches [][]model.Message
+	for n := 0; n < stormTotal; n += per {
+		batch := make([]model.Message, per)
+		for i := range batch {
+			batch[i] = w.message(exchange, fmt.Sprintf("unbound-%d", w.Rand.IntN(50)), n+i, 1024)
+		}
+		batches = append(batches, batch)
+	}
+	return batches
+}
+
+// publishBurst publishes all batches at once, from up to 64 callers that wait
+// for no outcome, and returns the ids after every receipt has its own.
+func publishBurst(ctx context.Context, w *world, pub *publisher.Publisher, batches [][]model.Message) []string {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	work := make(chan []model.Message, len(batches))
+	for _, b := range batches {
+		work <- b
+	}
+	close(work)
+	published := make(chan *publisher.Receipt, stormTotal)
+	var callers sync.WaitGroup
+	for range 64 {
+		callers.Go(func() {
+			for batch := range work {
+				receipts, err := pub.PublishBatch(ctx, batch)
+				w.Breaches.Check(err == nil, "publish a batch of %d: %v", len(batch), err)
+				for _, r := range receipts {
+					published <- r
+				}
+			}
+		})
+	}
+	callers.Wait()
+	close(published)
+	var ids []string
+	for r := range published {
+		o, err := r.Wait(ctx)
+		w.Breaches.Check(err == nil && o.Kind == model.Returned, "outcome of %s: %v, %v", r.ID(), o, err)
+		ids = append(ids, r.ID())
+	}
+	return ids
+}
+
+// lockInTheMiddle waits for the first returns in the table, locks it for 8 s and
+// proves that somebody had to wait for the lock.
+func lockInTheMiddle(ctx context.Context, w *world, after int) error {
+	err := until(ctx, time.Minute, fmt.Sprintf("%d returns are in the table", after),
+		func(ctx context.Context) (bool, error) {
+			n, err := w.db.count(ctx, "last_code = '312'")
+			return n >= after, err
+		})
+	if err != nil {
+		return err
+	}
+	unlock, err := lockTable(ctx, w)
+	if err != nil {
+		return err
+	}
+	end := time.NewTimer(stormLock)
+	defer end.Stop()
+	if err := until(ctx, stormLock, "a writer waits for the lock", func(ctx context.Context) (bool, error) {
+		n, err := lockWaits(ctx, w)
+		return n > 0, err
+	}); err != nil {
+		w.Breaches.Add("the lock did not bite: %v", err)
+	}
+	<-end.C
+	return unlock()
+}
+
+// lockTable keeps every reader and writer out of trans_message.
+func lockTable(ctx context.Context, w *world) (unlock func() error, err error) {
+	if w.maria != nil {
+		schema, err := w.db.strings(ctx, "SELECT DATABASE()")
+		if err != nil {
+			return nil, err
+		}
+		return w.maria.LockTable(ctx, schema[0], "trans_message")
+	}
+	tx, err := w.db.db.BeginTx(ctx, nil)
+	if err != nil {
+		return nil, err
+	}
+	_, err = tx.ExecContext(ctx, "LOCK TABLE trans_message IN ACCESS EXCLUSIVE MODE")
+	return tx.Rollback, err
+}
+
+func lockWaits(ctx context.Context, w *world) (int, error) {
+	if w.maria != nil {
+		return w.maria.LockWaits(ctx)
+	}
+	return w.db.number(ctx, "SELECT COUNT(*) FROM pg_stat_activity "+
+		"WHERE datname = current_database() AND wait_event_type = 'Lock'")
+}
+
+func checkStorm(ctx context.Context, w *world, ids []string, queue string, figs figures) error {
+	rows, err := w.db.rows(ctx)
+	if err != nil {
+		return err
+	}
+	good := 0
+	other := map[string]int{}
+	for _, id := range ids {
+		r, ok := rows[id]
+		delete(rows, id)
+		switch {
+		case !ok:
+			other["missing"]++
+		case r.Status == "READY" && r.Code == "312" && r.Attempts == 1:
+			good++
+		default:
+			other[fmt.Sprintf("%s %q attempts %d", r.Status, r.Code, r.Attempts)]++
+		}
+	}
+	w.Breaches.Equal("rows READY with 312 and one attempt", good, stormTotal)
+	w.Breaches.Equal("published rows in another state", other, map[string]int{})
+	w.Breaches.Equal("rows that nobody published", len(rows), 0)
+	depth, err := w.broker.Depth(queue)
+	if err != nil {
+		return err
+	}
+	w.Breaches.Equal("messages in a queue bound elsewhere", depth, 0)
+	figs["rows_312"] = good
+	return nil
+}
