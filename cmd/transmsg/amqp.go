@@ -29,8 +29,10 @@ type amqpOptions struct {
 
 func (o *amqpOptions) bind(fs *pflag.FlagSet) {
 	set := pflag.NewFlagSet("", pflag.ContinueOnError)
-	set.StringVar(&o.url, "amqp", defaultAMQP, "broker `URL`; special characters percent-encoded, or use the --amqp-... parts")
-	set.StringVar(&o.urlFile, "amqp-file", "", "`file` with the --amqp URL; user and password are read again at each dial")
+	set.StringVar(&o.url, "amqp", defaultAMQP,
+		"broker `URL`; special characters percent-encoded, or use the --amqp-... parts")
+	set.StringVar(&o.urlFile, "amqp-file", "",
+		"`file` with the --amqp URL; user and password are read again at each dial")
 	set.StringSliceVar(&o.addrs, "amqp-addr", nil, "`host:port` of each broker of one cluster, instead of --amqp")
 	set.StringVar(&o.user, "amqp-user", "guest", "user, with --amqp-addr")
 	set.StringVar(&o.password, "amqp-password", "", "password as it is, with --amqp-addr")
@@ -40,7 +42,8 @@ func (o *amqpOptions) bind(fs *pflag.FlagSet) {
 	set.IntVar(&o.window, "window", confirms.DefaultWindow, "unconfirmed messages per channel, 1 to 10000")
 	set.DurationVar(&o.confirmTimeout, "confirm-timeout", confirms.DefaultConfirmTimeout,
 		"after this without a confirm the outcome is unknown, at least 100ms")
-	set.DurationVar(&o.dialTimeout, "dial-timeout", confirms.DefaultDialTimeout, "bound of one connection attempt, at least 100ms")
+	set.DurationVar(&o.dialTimeout, "dial-timeout", confirms.DefaultDialTimeout,
+		"bound of one connection attempt, at least 100ms")
 	o.fs = fs
 	fs.AddFlagSet(settings(set))
 }

@@ -58,7 +58,8 @@ func (o *compensatorOptions) bind(fs *pflag.FlagSet) {
 	set.DurationVar(&o.lease, "lease", compensator.DefaultLease,
 		"how long claimed messages are this process's; above batch/rate + --confirm-timeout + 3s")
 	set.Float64Var(&o.rate, "rate", 0, "most messages sent per second; 0 is without limit")
-	set.StringVar(&o.owner, "owner", "", "name of this instance in table, log and alerts, at most 64 bytes (default host-pid-random)")
+	set.StringVar(&o.owner, "owner", "",
+		"name of this instance in table, log and alerts, at most 64 bytes (default host-pid-random)")
 	set.DurationVar(&o.drain, "drain-timeout", compensator.DefaultDrainTimeout,
 		"after a signal, wait this long for outstanding confirms, above 0")
 	set.StringVar(&o.http, "http", defaultHTTP, "`host:port` of /healthz and /readyz; empty is none")
@@ -73,7 +74,7 @@ func (a *app) compensatorCommand() *cobra.Command {
 		Long: "Runs until SIGINT or SIGTERM: claims stored messages that are due, sends them with confirms, deletes\n" +
 			"what the broker has taken, and marks DEAD, with an alert in the log, what runs out of attempts.\n" +
 			"A broker or Redis that is down is waited for and costs no attempts. A second signal ends at once.",
-		Example: "  transmsg compensator --store mysql://user:password@127.0.0.1:3306/shop --amqp amqp://user:password@127.0.0.1/\n" +
+		Example: "  transmsg compensator --store mysql://user:password@db/shop --amqp amqp://user:password@broker/\n" +
 			"  TRANSMSG_STORE_FILE=/run/secrets/dsn TRANSMSG_AMQP_FILE=/run/secrets/amqp transmsg compensator",
 		Args: noArgs,
 	}
@@ -192,11 +193,13 @@ type redisOptions struct {
 func (o *redisOptions) bind(fs *pflag.FlagSet) {
 	set := pflag.NewFlagSet("", pflag.ContinueOnError)
 	set.StringVar(&o.url, "redis", "",
-		"Redis `URL` of the replica set's lock, redis://user:password@host:6379/0 (default none: claims alone keep replicas apart)")
+		"Redis `URL` of the replica set's lock, redis://user:password@host:6379/0 "+
+			"(default none: claims alone keep replicas apart)")
 	set.StringVar(&o.urlFile, "redis-file", "", "`file` with the --redis URL")
 	set.StringVar(&o.prefix, "lock-prefix", compensator.DefaultRedisPrefix, "begin of the lock's keys in Redis")
 	set.IntVar(&o.slots, "lock-slots", 1, "replicas that may run at a time, 1 to 64")
-	set.DurationVar(&o.ttl, "lock-ttl", compensator.DefaultRedisTTL, "how long a lock outlives its holder, 300ms to 10m")
+	set.DurationVar(&o.ttl, "lock-ttl", compensator.DefaultRedisTTL,
+		"how long a lock outlives its holder, 300ms to 10m")
 	set.BoolVar(&o.pause, "lock-pause", false, "pause while Redis is down, instead of going on by claims")
 	fs.AddFlagSet(settings(set))
 }
@@ -220,13 +223,15 @@ func (o *redisOptions) locker(a *app, log *slog.Logger) (compensator.Locker, fun
 	a.secrets.addURL(url)
 	options, err := redis.ParseURL(url)
 	if err != nil { // its text may quote the URL
-		return nil, none, usagef("--redis must be redis://user:password@host:6379/0; special characters percent-encoded")
+		return nil, none, usagef("--redis must be redis://user:password@host:6379/0, special characters " +
+			"percent-encoded")
 	}
 	switch {
 	case o.slots < 1 || o.slots > compensator.MaxRedisSlots:
 		return nil, none, usagef("--lock-slots %d must be 1 to %d", o.slots, compensator.MaxRedisSlots)
 	case o.ttl < compensator.MinRedisTTL || o.ttl > compensator.MaxRedisTTL:
-		return nil, none, usagef("--lock-ttl %v must be %v to %v", o.ttl, compensator.MinRedisTTL, compensator.MaxRedisTTL)
+		return nil, none, usagef("--lock-ttl %v must be %v to %v", o.ttl, compensator.MinRedisTTL,
+			compensator.MaxRedisTTL)
 	case o.prefix == "":
 		return nil, none, usagef("--lock-prefix must not be empty")
 	}

@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-		"math/rand/v2"
+	"math/rand/v2"
 	"strings"
 	"time"
 
@@ -39,11 +39,11 @@ func (a *app) demoCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "demo",
 		Short: "Watch the whole job on RabbitMQ and an embedded SQLite store",
-		Long: "Publishes, in and out of transactions, to an exchange of its own; sends messages to a key that nobody\n" +
-			"bound; cuts the connection in the middle of a burst; lets some run out of attempts; repairs what can be\n" +
-			"repaired with an embedded compensator; and counts what arrived on a real consumer. It ends with a table\n" +
-			"and `lost 0`; any other end is exit code 1. Exchange, queue and the SQLite file, in a folder of their\n" +
-			"own that is printed, are removed at the end.",
+		Long: "Publishes, in and out of transactions, to an exchange of its own; sends messages to a key that\n" +
+			"nobody bound; cuts the connection in the middle of a burst; lets some run out of attempts; repairs\n" +
+			"what can be repaired with an embedded compensator; and counts what arrived on a real consumer. It\n" +
+			"ends with a table and `lost 0`; any other end is exit code 1. Exchange, queue and the SQLite file,\n" +
+			"in a folder of their own that is printed, are removed at the end.",
 		Args: noArgs,
 	}
 	fs := cmd.Flags()
@@ -115,8 +115,7 @@ func (d *demo) until(ctx context.Context, what string, reached func() (bool, err
 	}
 }
 
-// emptied waits until no READY row is left and every published message that is not in
-// except has arrived.
+// emptied waits until no READY row is left and every published message has arrived.
 func (d *demo) emptied(ctx context.Context) error {
 	return d.until(ctx, "the table to be empty and every message to arrive", func() (bool, error) {
 		ready, _, err := d.rows(ctx)

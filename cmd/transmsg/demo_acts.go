@@ -44,8 +44,7 @@ func (d *demo) publishing(ctx context.Context) error {
 	if err := d.emptied(ctx); err != nil {
 		return err
 	}
-	distinct, _ := d.broker.counts()
-	d.say("  the consumer has %d, the table has 0 rows left\n", distinct)
+	d.say("  the consumer has %d, the table has 0 rows left\n", d.broker.has(d.published))
 	return nil
 }
 
@@ -117,7 +116,9 @@ func (d *demo) messagesTo(key string, n int) []model.Message {
 
 // publishMany publishes from many goroutines. after, if set, is called with the number of
 // messages stored so far, by one goroutine at a time.
-func (d *demo) publishMany(ctx context.Context, ms []model.Message, after func(stored int)) ([]*publisher.Receipt, error) {
+func (d *demo) publishMany(
+	ctx context.Context, ms []model.Message, after func(stored int),
+) ([]*publisher.Receipt, error) {
 	receipts := make([]*publisher.Receipt, len(ms))
 	stored := make(chan int)
 	group, gctx := errgroup.WithContext(ctx)
@@ -233,7 +234,7 @@ func (d *demo) cutting(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	d.brokenSends = kinds[model.Unknown]
+	d.unknown = kinds[model.Unknown]
 	d.repaired = n - kinds[model.Acked]
 	d.say("  Publish never failed. First sends: %d acked, %d unknown (sent, no answer), %d deferred (stored, not sent)",
 		kinds[model.Acked], kinds[model.Unknown], kinds[model.Deferred])
@@ -251,10 +252,6 @@ func (d *demo) dying(ctx context.Context) error {
 	d.say("4. DEAD: %d messages to a key that stays unbound, %d attempts with growing delays",
 		demoDead, demoPolicy.MaxAttempts)
 	ms := d.messagesTo(keyNowhere, demoDead)
-	d.doomed = map[string]bool{}
-	for _, m := range ms {
-		d.doomed[m.ID] = true
-	}
 	if _, err := d.publishMany(ctx, ms, nil); err != nil {
 		return err
 	}

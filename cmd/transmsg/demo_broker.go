@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"maps"
 	"sync"
 
 	amqp "github.com/rabbitmq/amqp091-go"
@@ -31,7 +32,6 @@ type demoBroker struct {
 
 	mu       sync.Mutex
 	received map[string]int // deliveries by message id
-	total    int
 }
 
 // openDemoBroker declares exchange and queue and starts the consumer.
@@ -53,8 +53,8 @@ func openDemoBroker(ctx context.Context, cfg confirms.Config, suffix string) (*d
 	}
 	conn, err := amqp.DialConfig(scheme+"://"+cfg.Addrs[0], dial)
 	if err != nil {
-		return nil, fmt.Errorf("connect to RabbitMQ at %s: %w\nNext: scripts/services.sh rabbitmq starts one, or give --amqp",
-			cfg.Addrs[0], err)
+		return nil, fmt.Errorf("connect to RabbitMQ at %s: %w\n"+
+			"Next: scripts/services.sh rabbitmq starts one, or give --amqp", cfg.Addrs[0], err)
 	}
 	name := "transmsg-demo-" + suffix
 	b := &demoBroker{conn: conn, exchange: name, queue: name, received: map[string]int{}}
@@ -87,7 +87,6 @@ func (b *demoBroker) declare() error {
 		for d := range deliveries {
 			b.mu.Lock()
 			b.received[d.MessageId]++
-			b.total++
 			b.mu.Unlock()
 		}
 	})
@@ -101,11 +100,11 @@ func (b *demoBroker) bind(key string) error {
 	return nil
 }
 
-// counts returns distinct ids and all deliveries so far.
-func (b *demoBroker) counts() (distinct, total int) {
+// deliveries returns the deliveries so far by message id.
+func (b *demoBroker) deliveries() map[string]int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return len(b.received), b.total
+	return maps.Clone(b.received)
 }
 
 // has reports how many of ids have arrived.

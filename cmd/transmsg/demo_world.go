@@ -48,13 +48,12 @@ type demo struct {
 	compensating    sync.WaitGroup
 	compensatorErr  error // set before compensating is done
 
-	published   map[string]bool // Publish or the commit returned nil
-	rolledBack  map[string]bool
-	transacted  int // committed transactions
-	unboundIDs  map[string]bool
-	doomed      map[string]bool // those that can only end DEAD
-	repaired    int             // the first send was unknown or deferred
-	brokenSends int             // of these, unknown
+	published  map[string]bool // Publish or the commit returned nil
+	rolledBack map[string]bool
+	transacted int // committed transactions
+	unboundIDs map[string]bool
+	repaired   int // the first send was unknown or deferred
+	unknown    int // of these, unknown
 
 	alertMu sync.Mutex
 	alerted map[string]bool

@@ -23,9 +23,10 @@ func (a *app) migrateCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "migrate",
 		Short: "Create or upgrade the tables, show their state, or print the SQL",
-		Long: "The library never changes your schema; this verb does. `up` applies what is missing (run it once, from\n" +
-			"one place), `status` shows what is applied, `--print` prints the SQL for those who apply it themselves\n" +
-			"and contacts no server. Migrations only add: the version before still works on the schema after.",
+		Long: "The library never changes your schema; this verb does. `up` applies what is missing (run it once,\n" +
+			"from one place), `status` shows what is applied, `--print` prints the SQL for those who apply it\n" +
+			"themselves and contacts no server. Migrations only add: the version before still works on the\n" +
+			"schema after.",
 		Example: "  transmsg migrate up --store mysql://user:password@127.0.0.1:3306/shop\n" +
 			"  transmsg migrate --print --dialect postgres",
 	}

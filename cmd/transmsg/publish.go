@@ -42,10 +42,12 @@ func (o *publishOptions) bind(fs *pflag.FlagSet) {
 	o.log.bind(fs, "error") // each failed send is a line of the results already
 	set := pflag.NewFlagSet("", pflag.ContinueOnError)
 	set.StringVar(&o.service, "service", "cli", "service that owns the messages, 1 to 64 bytes")
-	set.IntVar(&o.maxBody, "max-body", model.DefaultMaxBody, "largest body in bytes, at least 1 and what the database takes")
+	set.IntVar(&o.maxBody, "max-body", model.DefaultMaxBody,
+		"largest body in bytes, at least 1 and at most what the database takes")
 	set.DurationVar(&o.connectTimeout, "connect-timeout", 5*time.Second,
 		"wait this long for the broker; then messages are stored and sent later")
-	set.DurationVar(&o.drain, "drain-timeout", 20*time.Second, "after a signal, wait this long for outstanding confirms, above 0")
+	set.DurationVar(&o.drain, "drain-timeout", 20*time.Second,
+		"after a signal, wait this long for outstanding confirms, above 0")
 	fs.AddFlagSet(settings(set))
 }
 
@@ -59,7 +61,7 @@ func (a *app) publishCommand() *cobra.Command {
 			"compensator to send again. Fields of a line: exchange, routing_key, body | body_base64 | json,\n" +
 			"headers, id, key, not_before, allow_unroutable, and the properties content_type, content_encoding,\n" +
 			"correlation_id, reply_to, expiration, type, app_id, priority, timestamp.",
-		Example: "  transmsg publish --exchange orders --routing-key order.paid --body '{\"order\":4711}' --key 4711\n" +
+		Example: "  transmsg publish --exchange orders --routing-key order.paid --body '{\"n\":4711}' --key 4711\n" +
 			"  transmsg publish --routing-key invoices --body-file invoice.pdf --content-type application/pdf\n" +
 			"  generate | transmsg publish --jsonl - --on-error skip --json",
 		Args: noArgs,
@@ -155,7 +157,9 @@ func (o *publishOptions) openStore(ctx context.Context, a *app, log *slog.Logger
 }
 
 // publishAll runs the pipeline, drains and sums up.
-func (a *app) publishAll(ctx context.Context, o *publishOptions, pub *publisher.Publisher, src *source, dsn string) error {
+func (a *app) publishAll(
+	ctx context.Context, o *publishOptions, pub *publisher.Publisher, src *source, dsn string,
+) error {
 	// hard ends what ctx must not cut short: rows being stored and confirms on their way.
 	hard, cut := context.WithCancel(context.WithoutCancel(ctx))
 	defer cut()

@@ -31,14 +31,17 @@ type messageFlags struct {
 func (f *messageFlags) bind(fs *pflag.FlagSet) {
 	f.fs = fs
 	p := &f.m.Properties
-	fs.StringVar(&f.m.Exchange, "exchange", "", "target exchange; empty is the default exchange, which routes by queue name")
+	fs.StringVar(&f.m.Exchange, "exchange", "",
+		"target exchange; empty is the default exchange, which routes by queue name")
 	fs.StringVar(&f.m.RoutingKey, "routing-key", "", "routing key, at most 255 bytes")
 	fs.StringVar(&f.body, "body", "", "body as `text`")
 	fs.StringVar(&f.bodyFile, "body-file", "", "`file` with the body, byte for byte; - is stdin")
 	fs.StringArrayVar(&f.headers, "header", nil, "header as `name=text`; repeat for more")
-	fs.StringVar(&f.m.ID, "id", "", "message id, a UUID; repeating a publish with it is still one message (default a new one)")
+	fs.StringVar(&f.m.ID, "id", "",
+		"message id, a UUID; repeating a publish with it is still one message (default a new one)")
 	fs.StringVar(&f.m.Key, "key", "", "business key, such as an order number; shown to operators, never sent")
-	fs.StringVar(&f.notBefore, "not-before", "", "hold the message back until this `time` (2026-01-31T09:30:00Z) or for this duration (90s)")
+	fs.StringVar(&f.notBefore, "not-before", "",
+		"hold the message back until this `time` (2026-01-31T09:30:00Z) or for this duration (90s)")
 	fs.BoolVar(&f.m.AllowUnroutable, "allow-unroutable", false, "an ack is enough, no queue need take the message")
 	fs.StringVar(&p.ContentType, "content-type", "", "content type")
 	fs.StringVar(&p.ContentEncoding, "content-encoding", "", "content encoding")
@@ -178,14 +181,14 @@ func (s *source) close() {
 	}
 }
 
-// badLine is a line that is no message. The next one can be read.
-type badLine struct{ err error }
+// badLineError is a line that is no message. The next one can be read.
+type badLineError struct{ err error }
 
 // Error implements error.
-func (b badLine) Error() string { return b.err.Error() }
+func (b badLineError) Error() string { return b.err.Error() }
 
 // next returns the next message and its line, 1 for the only one. io.EOF is the end; a
-// badLine can be skipped; any other error ends the stream.
+// badLineError can be skipped; any other error ends the stream.
 func (s *source) next() (m model.Message, line int, err error) {
 	if s.lines == nil {
 		if s.one == nil {
@@ -197,12 +200,12 @@ func (s *source) next() (m model.Message, line int, err error) {
 	raw, err := s.lines.next()
 	switch {
 	case errors.Is(err, errLongLine):
-		return m, s.lines.number, badLine{err}
+		return m, s.lines.number, badLineError{err}
 	case err != nil:
 		return m, s.lines.number, err
 	}
 	if m, err = parseLine(raw); err != nil {
-		return m, s.lines.number, badLine{err}
+		return m, s.lines.number, badLineError{err}
 	}
 	return m, s.lines.number, nil
 }
@@ -222,7 +225,7 @@ func (s *source) read(ctx context.Context, out chan<- input) {
 		case <-ctx.Done():
 			return
 		}
-		var bad badLine
+		var bad badLineError
 		if err != nil && !errors.As(err, &bad) {
 			return
 		}

@@ -51,8 +51,9 @@ func (v verdict) failed() bool {
 	switch v {
 	case verdictMalformed, verdictInvalid, verdictConflict, verdictNotStored, verdictStoreUnknown:
 		return true
+	default:
+		return false
 	}
-	return false
 }
 
 // kept says that the message is stored and was not routed, or is DEAD: exit code 3.

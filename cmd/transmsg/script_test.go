@@ -1,0 +1,308 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/transmsg/transmsg/internal/amqptest"
+	"github.com/transmsg/transmsg/internal/dbtest"
+)
+
+// patience bounds each wait of a script for a named state.
+const patience = 30 * time.Second
+
+// TestScripts runs the transcripts. Beside testscript's own commands they have:
+//
+//	exits CODE COMMAND...   run it; fail unless it exits with CODE
+//	vhost                   a fresh virtual host; its URL is $AMQP
+//	database KIND           a fresh database of mysql, postgres or sqlite; its DSN is $STORE
+//	queue NAME...           declare queues in it
+//	deliveries NAME N FILE  take N messages from the queue, in order of body, as JSON lines
+//	empty NAME              fail unless nothing is in the queue
+//	lines N FILE            fail unless the file has N lines; FILE may be stdout
+//	freeport                a free port on loopback; its address is $ADDR
+//	get CODE URL            poll until URL answers CODE; the body is stdout
+//	listed N ARGS...        poll `transmsg messages list --json ARGS` until it has N lines
+//	binary FILE             write all 256 byte values
+//	term                    send SIGTERM to all background processes
+func TestScripts(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir: "testdata",
+		Setup: func(env *testscript.Env) error {
+			// The race detector's wait of a second at each exit adds up.
+			env.Vars = append(env.Vars, "GORACE=atexit_sleep_ms=10")
+			return nil
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"exits":      scriptExits,
+			"vhost":      scriptVHost,
+			"database":   scriptDatabase,
+			"queue":      scriptQueue,
+			"deliveries": scriptDeliveries,
+			"empty":      scriptEmpty,
+			"lines":      scriptLines,
+			"freeport":   scriptFreePort,
+			"get":        scriptGet,
+			"listed":     scriptListed,
+			"binary":     scriptBinary,
+			"term":       scriptTerm,
+		},
+		RequireExplicitExec: true,
+	})
+}
+
+func want(ts *testscript.TestScript, neg, ok bool, usage string) {
+	if neg || !ok {
+		ts.Fatalf("usage: %s", usage)
+	}
+}
+
+func scriptExits(ts *testscript.TestScript, neg bool, args []string) {
+	want(ts, neg, len(args) >= 2, "exits CODE COMMAND...")
+	code := 0
+	err := ts.Exec(args[1], args[2:]...)
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		code = exit.ExitCode()
+	} else {
+		ts.Check(err)
+	}
+	if got := strconv.Itoa(code); got != args[0] {
+		ts.Fatalf("%s exited with %s, want %s", args[1], got, args[0])
+	}
+}
+
+// soon is a context for one step of a script.
+func soon() (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.Background(), patience)
+}
+
+func scriptVHost(ts *testscript.TestScript, neg bool, args []string) {
+	want(ts, neg, len(args) == 0, "vhost")
+	ctx, cancel := soon()
+	defer cancel()
+	url, drop, err := amqptest.NewVHost(ctx)
+	ts.Check(err)
+	ts.Defer(func() { ts.Check(drop()) })
+	ts.Setenv("AMQP", url)
+}
+
+func scriptDatabase(ts *testscript.TestScript, neg bool, args []string) {
+	want(ts, neg, len(args) == 1, "database mysql|postgres|sqlite")
+	if args[0] == "sqlite" {
+		ts.Setenv("STORE", "sqlite:"+ts.MkAbs("test.db"))
+		return
+	}
+	create := dbtest.NewMySQL
+	if args[0] == "postgres" {
+		create = dbtest.NewPostgres
+	}
+	ctx, cancel := soon()
+	defer cancel()
+	dsn, drop, err := create(ctx)
+	ts.Check(err)
+	ts.Defer(func() { ts.Check(drop()) })
+	ts.Setenv("STORE", dsn)
+}
+
+// withBroker runs f on a connection to the script's virtual host.
+func withBroker(ts *testscript.TestScript, f func(*amqptest.Client) error) {
+	c, err := amqptest.Dial(ts.Getenv("AMQP"))
+	ts.Check(err)
+	ts.Check(errors.Join(f(c), c.Close()))
+}
+
+func scriptQueue(ts *testscript.TestScript, neg bool, args []string) {
+	want(ts, neg, len(args) > 0, "queue NAME...")
+	withBroker(ts, func(c *amqptest.Client) error {
+		for _, name := range args {
+			if err := c.Queue(amqptest.QueueSpec{Name: name}); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// scriptDelivery is one line of deliveries.
+type scriptDelivery struct {
+	ID          string
+	Body        []byte `json:"-"`
+	Text        string // the body, quoted as Go does
+	SHA256      string
+	Size        int
+	ContentType string
+	Type        string
+	Priority    uint8
+	Persistent  bool
+	Timestamp   bool
+	Headers     map[string]string
+}
+
+func scriptDeliveries(ts *testscript.TestScript, neg bool, args []string) {
+	want(ts, neg, len(args) == 3, "deliveries QUEUE N FILE")
+	n, err := strconv.Atoi(args[1])
+	ts.Check(err)
+	var got []scriptDelivery
+	withBroker(ts, func(c *amqptest.Client) error {
+		ctx, cancel := soon()
+		defer cancel()
+		ds, err := c.Collect(ctx, args[0], n)
+		for _, d := range ds {
+			headers := map[string]string{}
+			for k, v := range d.Headers {
+				headers[k] = fmt.Sprintf("%T %v", v, v)
+			}
+			got = append(got, scriptDelivery{
+				ID: d.MessageId, Body: d.Body, Text: fmt.Sprintf("%q", d.Body),
+				SHA256: fmt.Sprintf("%x", sha256.Sum256(d.Body)), Size: len(d.Body), ContentType: d.ContentType, Type: d.Type,
+				Priority: d.Priority, Persistent: d.DeliveryMode == 2, Timestamp: !d.Timestamp.IsZero(), Headers: headers,
+			})
+		}
+		return err
+	})
+	slices.SortFunc(got, func(a, b scriptDelivery) int { return bytes.Compare(a.Body, b.Body) })
+	var file bytes.Buffer
+	for _, d := range got {
+		b, err := json.Marshal(d)
+		ts.Check(err)
+		file.Write(append(b, '\n'))
+	}
+	ts.Check(os.WriteFile(ts.MkAbs(args[2]), file.Bytes(), 0o600))
+}
+
+func scriptEmpty(ts *testscript.TestScript, neg bool, args []string) {
+	want(ts, neg, len(args) == 1, "empty QUEUE")
+	withBroker(ts, func(c *amqptest.Client) error {
+		n, err := c.Depth(args[0])
+		if err == nil && n != 0 {
+			err = fmt.Errorf("%d messages in queue %s", n, args[0])
+		}
+		return err
+	})
+}
+
+func scriptLines(ts *testscript.TestScript, neg bool, args []string) {
+	want(ts, neg, len(args) == 2, "lines N FILE")
+	if got := strings.Count(ts.ReadFile(args[1]), "\n"); strconv.Itoa(got) != args[0] {
+		ts.Fatalf("%s has %d lines, want %s", args[1], got, args[0])
+	}
+}
+
+func scriptFreePort(ts *testscript.TestScript, neg bool, args []string) {
+	want(ts, neg, len(args) == 0, "freeport")
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	ts.Check(err)
+	ts.Setenv("ADDR", l.Addr().String())
+	ts.Check(l.Close())
+}
+
+// poll tries until f has no error and fails with the last one.
+func poll(ts *testscript.TestScript, f func() error) {
+	deadline := time.Now().Add(patience)
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		err := f()
+		if err == nil {
+			return
+		}
+		if time.Now().After(deadline) {
+			ts.Fatalf("after %v: %v", patience, err)
+		}
+		<-tick.C
+	}
+}
+
+func scriptGet(ts *testscript.TestScript, neg bool, args []string) {
+	want(ts, neg, len(args) == 2, "get CODE URL")
+	client := &http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
+	poll(ts, func() error {
+		res, err := client.Get(args[1])
+		if err != nil {
+			return err
+		}
+		defer res.Body.Close()
+		body, err := io.ReadAll(res.Body)
+		if err == nil && strconv.Itoa(res.StatusCode) != args[0] {
+			err = fmt.Errorf("%s answers %d: %s", args[1], res.StatusCode, body)
+		}
+		if err == nil {
+			_, err = ts.Stdout().Write(body)
+		}
+		return err
+	})
+}
+
+func scriptListed(ts *testscript.TestScript, neg bool, args []string) {
+	want(ts, neg, len(args) >= 1, "listed N ARGS...")
+	poll(ts, func() error {
+		if err := ts.Exec("transmsg", append([]string{"messages", "list", "--json"}, args[1:]...)...); err != nil {
+			return err
+		}
+		if got := strings.Count(ts.ReadFile("stdout"), "\n"); strconv.Itoa(got) != args[0] {
+			return fmt.Errorf("%d rows are listed, want %s", got, args[0])
+		}
+		return nil
+	})
+}
+
+func scriptBinary(ts *testscript.TestScript, neg bool, args []string) {
+	want(ts, neg, len(args) == 1, "binary FILE")
+	all := make([]byte, 256)
+	for i := range all {
+		all[i] = byte(i)
+	}
+	ts.Check(os.WriteFile(ts.MkAbs(args[0]), all, 0o600))
+}
+
+func scriptTerm(ts *testscript.TestScript, neg bool, args []string) {
+	want(ts, neg, len(args) == 0, "term")
+	for _, cmd := range ts.BackgroundCmds() {
+		ts.Check(cmd.Process.Signal(syscall.SIGTERM))
+	}
+}
+
+// syncBuffer is a buffer that a process and a test may use at the same time.
+type syncBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+// Write implements io.Writer.
+func (s *syncBuffer) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.Write(p)
+}
+
+// Read implements io.Reader.
+func (s *syncBuffer) Read(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.Read(p)
+}
+
+func (s *syncBuffer) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.String()
+}
