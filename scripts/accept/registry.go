@@ -7,7 +7,9 @@ func registry() map[string]check {
 		demoCheck(),
 		countsCheck(),
 		killCheck(),
+		outageCheck(),
 		returnStormCheck(),
+		bystandersCheck(),
 		testTwiceCheck(),
 	}
 	byName := make(map[string]check, len(all))
