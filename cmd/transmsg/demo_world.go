@@ -143,8 +143,8 @@ func (a demoAlerter) Alert(_ context.Context, alert compensator.Alert) error {
 	a.d.alertMu.Lock()
 	defer a.d.alertMu.Unlock()
 	a.d.alerted[alert.ID] = true
-	a.d.say("  ALERT  %s message %s (business key %s) after %d attempts: %s %s",
-		alert.Status, alert.ID, alert.Key, alert.Attempts, alert.Code, alert.Text)
+	a.d.say("  ALERT  %s message %s (business key %s) after %d attempts: %s",
+		alert.Status, alert.ID, alert.Key, alert.Attempts, cause(string(alert.Code), alert.Text))
 	return nil
 }
 

@@ -119,7 +119,7 @@ func (a *app) showText(s *jsonShow, m *model.Message) error {
 		{"routing key", fmt.Sprintf("%q", s.RoutingKey)},
 		{"business key", fmt.Sprintf("%q", s.Key)},
 		{"attempts", fmt.Sprintf("%d, failures of any kind %d", s.Attempts, s.Failures)},
-		{"last cause", printable(s.LastCode + " " + s.LastError)},
+		{"last cause", printable(cause(s.LastCode, s.LastError))},
 		{"next attempt", s.NextAttemptAt},
 		{"created", s.CreatedAt},
 		{"updated", s.UpdatedAt},

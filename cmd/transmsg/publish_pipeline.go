@@ -126,6 +126,10 @@ func (p *pipeline) one(ctx context.Context, in input) result {
 	rc, err := p.publish(ctx, in.message)
 	if err != nil {
 		r.verdict, r.text = storeVerdict(err), err.Error()
+		var invalid *model.InvalidError
+		if errors.As(err, &invalid) {
+			r.text = invalid.Error() // the line is named already
+		}
 		return r
 	}
 	waiting, cancel := context.WithTimeout(ctx, p.wait)

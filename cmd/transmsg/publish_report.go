@@ -79,7 +79,7 @@ func (r *reporter) add(res result) {
 			return
 		}
 		line = fmt.Sprintf("%s %s", res.name(r.quiet), res.verdict)
-		if detail := strings.TrimSpace(string(res.code) + " " + res.text); detail != "" {
+		if detail := cause(string(res.code), res.text); detail != "" {
 			line += " (" + detail + ")"
 		}
 	}
@@ -198,4 +198,12 @@ func (r *reporter) stored() int {
 		}
 	}
 	return n
+}
+
+// cause is a code with its text, for people; the broker's texts often begin with the code.
+func cause(code, text string) string {
+	if strings.HasPrefix(text, code) {
+		return text
+	}
+	return strings.TrimSpace(code + " " + text)
 }

@@ -44,11 +44,22 @@ const patience = 30 * time.Second
 //	binary FILE             write all 256 byte values
 //	term                    send SIGTERM to all background processes
 func TestScripts(t *testing.T) {
-	testscript.Run(t, testscript.Params{
-		Dir: "testdata",
+	testscript.Run(t, scriptParams("testdata", ""))
+}
+
+// TestStoreScripts runs the transcripts of the operators' verbs on each kind of database.
+func TestStoreScripts(t *testing.T) {
+	for _, kind := range []string{"mysql", "postgres", "sqlite"} {
+		t.Run(kind, func(t *testing.T) { testscript.Run(t, scriptParams("testdata/stores", kind)) })
+	}
+}
+
+func scriptParams(dir, kind string) testscript.Params {
+	return testscript.Params{
+		Dir: dir,
 		Setup: func(env *testscript.Env) error {
 			// The race detector's wait of a second at each exit adds up.
-			env.Vars = append(env.Vars, "GORACE=atexit_sleep_ms=10")
+			env.Vars = append(env.Vars, "GORACE=atexit_sleep_ms=10", "KIND="+kind)
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
@@ -66,7 +77,7 @@ func TestScripts(t *testing.T) {
 			"term":       scriptTerm,
 		},
 		RequireExplicitExec: true,
-	})
+	}
 }
 
 func want(ts *testscript.TestScript, neg, ok bool, usage string) {
