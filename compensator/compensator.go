@@ -1,0 +1,158 @@
+package compensator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-co-op/gocron/v2"
+	"github.com/google/uuid"
+
+	"github.com/transmsg/transmsg/internal/settle"
+	"github.com/transmsg/transmsg/model"
+)
+
+// Compensator sends what is due; see the package comment. Make it with [New].
+type Compensator struct {
+	cfg     Config
+	log     *slog.Logger
+	pace    *pace
+	flight  *flight
+	batcher *settle.Batcher
+	alerts  *alerts
+	started atomic.Bool
+	running chan struct{} // one slot, taken by a run: one at a time, and Run waits for the last
+}
+
+// New returns a Compensator, or an error that names the field of cfg that is out of
+// bounds, its value and the bound. It starts nothing and talks to nobody.
+func New(cfg Config) (*Compensator, error) {
+	cfg = cfg.withDefaults()
+	if err := cfg.validate(); err != nil {
+		return nil, fmt.Errorf("compensator: %w", err)
+	}
+	c := &Compensator{
+		cfg: cfg, log: cfg.Logger.With("instance", cfg.Owner),
+		pace: newPace(cfg.Rate, cfg.BatchRows), flight: newFlight(), running: make(chan struct{}, 1),
+	}
+	c.alerts = &alerts{
+		alerter: cfg.Alerter, log: cfg.Logger, observed: cfg.Observer.Alert, queue: make(chan Alert, alertQueue),
+	}
+	c.batcher = settle.NewBatcher(settle.Config{
+		Store: cfg.Store, Policy: cfg.Policy, Instance: cfg.Owner, Logger: c.log, OnSettled: c.settled,
+		MaxPending: max(settle.DefaultMaxPending, 4*cfg.BatchRows),
+	})
+	return c, nil
+}
+
+// Run sends what is due, run by run, until ctx ends. It blocks, owns every goroutine it
+// starts and may be called once. When ctx ends it claims nothing more, hands back what
+// it claimed and did not send, waits for the outstanding confirms and the writing of
+// their outcomes for at most Config.DrainTimeout, and gives its lock slot back. The
+// error is nil when everything was written, and otherwise [model.ErrNotDrained]: the
+// rows concerned are safe and due again when their leases end. Faults of the database,
+// the broker or the lock service do not end it; they are logged and the next run tries
+// again.
+func (c *Compensator) Run(ctx context.Context) error {
+	if c.started.Swap(true) {
+		return errors.New("compensator: run: called twice")
+	}
+	// hard outlives ctx by DrainTimeout: what must still be done after a stop runs under it.
+	hard, cut := context.WithCancel(context.WithoutCancel(ctx))
+	defer cut()
+	scheduler, err := c.schedule(ctx, hard)
+	if err != nil {
+		return fmt.Errorf("compensator: schedule: %w", err)
+	}
+	alerting, stopAlerting := context.WithCancel(hard)
+	var wg sync.WaitGroup
+	wg.Go(func() { c.alerts.run(alerting, hard) })
+	scheduler.Start()
+
+	<-ctx.Done()
+	timer := time.AfterFunc(c.cfg.DrainTimeout, cut)
+	defer timer.Stop()
+	c.running <- struct{}{} // the last run has ended, and none begins any more
+	if err := scheduler.Shutdown(); err != nil {
+		c.log.Warn("stop the scheduler", "error", err)
+	}
+	err = c.drain(hard)
+	stopAlerting()
+	wg.Wait()
+	return err
+}
+
+// drain waits for the outcomes that are outstanding and for their writing.
+func (c *Compensator) drain(hard context.Context) error {
+	_ = c.flight.wait(hard, 0, 0) // what is left is counted
+	err := c.batcher.Close(hard)
+	if n := c.flight.count(); n > 0 {
+		err = errors.Join(fmt.Errorf("%w: %d sends without an outcome", model.ErrNotDrained, n), err)
+	}
+	if err != nil {
+		return fmt.Errorf("compensator: %w", err)
+	}
+	return nil
+}
+
+// schedule makes the one job. gocron's own Locker is not used: it renews nothing, tells
+// nobody of a loss and releases under a context that has ended.
+func (c *Compensator) schedule(ctx, hard context.Context) (gocron.Scheduler, error) {
+	s, err := gocron.NewScheduler(gocron.WithLocation(time.UTC), gocron.WithStopTimeout(time.Second))
+	if err != nil {
+		return nil, err
+	}
+	definition := gocron.CronJob(c.cfg.Cron, c.cfg.cronSeconds())
+	options := []gocron.JobOption{
+		gocron.WithName("transmsg-compensator"),
+		gocron.WithSingletonMode(gocron.LimitModeReschedule),
+		gocron.WithEventListeners(gocron.AfterJobRunsWithPanic(c.panicked)),
+	}
+	if c.cfg.Cron == "" {
+		definition = gocron.DurationJob(c.cfg.Interval)
+		options = append(options, gocron.WithStartAt(gocron.WithStartImmediately()))
+	}
+	job := func() { c.job(ctx, hard) }
+	if _, err := s.NewJob(definition, gocron.NewTask(job), options...); err != nil {
+		return nil, errors.Join(err, s.Shutdown())
+	}
+	return s, nil
+}
+
+// job is one firing of the schedule.
+func (c *Compensator) job(ctx, hard context.Context) {
+	select {
+	case c.running <- struct{}{}:
+		defer func() { <-c.running }()
+	default:
+		return
+	}
+	if ctx.Err() != nil {
+		return
+	}
+	if !c.cfg.Sender.Ready() {
+		c.cfg.Observer.RunSkipped(SkipNotReady)
+		return
+	}
+	err := c.cfg.Locker.Do(ctx, c.cfg.scope(), func(ctx context.Context, held func() bool) error {
+		newRun(c, held).do(ctx, hard)
+		return nil
+	})
+	switch {
+	case errors.Is(err, ErrLocked):
+		c.cfg.Observer.RunSkipped(SkipLocked)
+	case err != nil && ctx.Err() == nil:
+		c.log.Warn("run skipped", "error", err)
+		c.cfg.Observer.RunSkipped(SkipLock)
+	}
+}
+
+// panicked is told of a run that panicked; its deferred steps have handed back its rows
+// and given up its slot, and the next firing tries again.
+func (c *Compensator) panicked(_ uuid.UUID, _ string, value any) {
+	c.log.Error("run panicked", "panic", fmt.Sprint(value))
+}

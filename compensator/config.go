@@ -1,0 +1,225 @@
+package compensator
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-co-op/gocron/v2"
+
+	"github.com/transmsg/transmsg/model"
+)
+
+// Defaults and bounds of [Config].
+const (
+	DefaultInterval       = time.Second
+	MinInterval           = 10 * time.Millisecond
+	DefaultBatchRows      = 500
+	MaxBatchRows          = 10000
+	DefaultBatchBytes     = 32 << 20
+	DefaultLease          = time.Minute
+	DefaultConfirmTimeout = 15 * time.Second
+	DefaultDrainTimeout   = 20 * time.Second
+	// DefaultMaxBody is RabbitMQ's own default bound: what a publisher was allowed to
+	// store, the compensator does not refuse.
+	DefaultMaxBody = 128 << 20
+	// Margin is kept between the last moment at which a send may start, plus its confirm
+	// timeout, and the end of the row's lease.
+	Margin = 3 * time.Second
+
+	maxName = 64 // bytes of service and claimed_by in the table
+)
+
+// Config configures a [Compensator]. Store and Sender are required; the zero value of
+// every other field is its default.
+type Config struct {
+	// Store holds the rows and Sender sends them. Both stay the caller's to close, after
+	// Run has returned.
+	Store  Store
+	Sender Sender
+	// Locker bounds the runs of a replica set. Defaults to a [LocalLocker] of this
+	// Compensator alone: replicas are then kept apart by their claims.
+	Locker Locker
+	// Alerter is told of rows that need a person. Defaults to a [LogAlerter] on Logger.
+	Alerter Alerter
+	// Policy is backoff and the limits of trying.
+	Policy model.Policy
+	// Services restricts the work to rows of these services, each 1 to 64 bytes. Empty
+	// means every service that has due rows.
+	Services []string
+
+	// Interval is the time from the start of one run to the next, at least 10 ms. A run
+	// that takes longer delays the next. Defaults to 1 s, unless Cron is set.
+	Interval time.Duration
+	// Cron is a cron expression of five fields (or six, beginning with seconds) in UTC,
+	// instead of Interval. Only one of the two may be set. Rows wait for the next firing
+	// also for their retries, so keep it short.
+	Cron string
+
+	// BatchRows bounds one claim, 1 to 10,000 rows. Larger claims drain faster and are
+	// lost for longer to a crash. Defaults to 500.
+	BatchRows int
+	// BatchBytes bounds one claim in bytes of bodies and properties, at least 1; a single
+	// larger row is claimed alone. Up to twice BatchRows and BatchBytes are in memory.
+	// Defaults to 32 MiB.
+	BatchBytes int64
+	// Lease is how long claimed rows belong to this process; those of one that died are due
+	// again after it. Must be above BatchRows/Rate + ConfirmTimeout + 3 s, where BatchRows
+	// counts only as far as Rate lets one claim go. Defaults to 1 min.
+	Lease time.Duration
+	// ConfirmTimeout is that of the Sender. No send starts later than Lease -
+	// ConfirmTimeout - 3 s after its claim. Defaults to 15 s.
+	ConfirmTimeout time.Duration
+	// Rate is the most messages sent per second; 0 means no limit.
+	Rate float64
+	// Owner names this instance in the table, the log and alerts, 1 to 64 bytes. It must
+	// differ between replicas. Defaults to host-pid-random.
+	Owner string
+	// DrainTimeout bounds how long Run goes on after its context has ended, waiting for
+	// confirms and writing their outcomes. Keep it below the grace period of whatever ends
+	// the process. Defaults to 20 s.
+	DrainTimeout time.Duration
+	// Limits are what rows are checked against before they are sent: a row that does not
+	// pass goes DEAD instead of closing the connection under its neighbours. MaxBody
+	// defaults to 128 MiB, FrameMax to what the sender negotiated.
+	Limits model.Limits
+
+	// Logger receives a line for every failed send and every run that ended early. Nil
+	// discards.
+	Logger *slog.Logger
+	// Observer is told figures.
+	Observer Observer
+}
+
+func (c Config) withDefaults() Config {
+	if c.Interval == 0 && c.Cron == "" {
+		c.Interval = DefaultInterval
+	}
+	setDefault(&c.BatchRows, DefaultBatchRows)
+	setDefault(&c.BatchBytes, DefaultBatchBytes)
+	setDefault(&c.Lease, DefaultLease)
+	setDefault(&c.ConfirmTimeout, DefaultConfirmTimeout)
+	setDefault(&c.DrainTimeout, DefaultDrainTimeout)
+	setDefault(&c.Limits.MaxBody, DefaultMaxBody)
+	setDefault(&c.Owner, defaultOwner())
+	c.Policy = c.Policy.WithDefaults()
+	c.Observer = c.Observer.withDefaults()
+	c.Services = slices.Sorted(slices.Values(c.Services))
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	if c.Locker == nil {
+		c.Locker = &LocalLocker{}
+	}
+	if c.Alerter == nil {
+		c.Alerter = LogAlerter{Logger: c.Logger}
+	}
+	return c
+}
+
+// setDefault sets a field that has its zero value.
+func setDefault[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
+	}
+}
+
+// defaultOwner is unique also where every container runs as pid 1 under one host name.
+func defaultOwner() string {
+	host, err := os.Hostname()
+	if err != nil || host == "" {
+		host = "unknown"
+	}
+	return fmt.Sprintf("%s-%d-%s", strings.ToValidUTF8(host[:min(len(host), 40)], ""), os.Getpid(),
+		strings.ToLower(rand.Text()[:8]))
+}
+
+// validate reports the first field out of bounds, by name, value and bound.
+func (c *Config) validate() error {
+	switch {
+	case c.Store == nil:
+		return errors.New("config: Store is missing")
+	case c.Sender == nil:
+		return errors.New("config: Sender is missing")
+	case c.Interval != 0 && c.Cron != "":
+		return fmt.Errorf("config: Interval %v and Cron %q exclude each other; set one", c.Interval, c.Cron)
+	case c.Cron == "" && c.Interval < MinInterval:
+		return fmt.Errorf("config: Interval %v must be at least %v", c.Interval, MinInterval)
+	case c.BatchRows < 1 || c.BatchRows > MaxBatchRows:
+		return fmt.Errorf("config: BatchRows %d must be 1 to %d", c.BatchRows, MaxBatchRows)
+	case c.BatchBytes < 1:
+		return fmt.Errorf("config: BatchBytes %d must be at least 1", c.BatchBytes)
+	case !(c.Rate >= 0): // also NaN
+		return fmt.Errorf("config: Rate %v must be 0 (no limit) or more", c.Rate)
+	case c.ConfirmTimeout <= 0:
+		return fmt.Errorf("config: ConfirmTimeout %v must be above 0", c.ConfirmTimeout)
+	case c.DrainTimeout <= 0:
+		return fmt.Errorf("config: DrainTimeout %v must be above 0", c.DrainTimeout)
+	case len(c.Owner) > maxName:
+		return fmt.Errorf("config: Owner %q has %d bytes, the limit is %d", c.Owner, len(c.Owner), maxName)
+	case c.Limits.MaxBody < 0 || c.Limits.FrameMax < 0:
+		return fmt.Errorf("config: Limits %+v must not be negative", c.Limits)
+	}
+	for _, check := range []func() error{c.validateLease, c.validateServices, c.validateCron} {
+		if err := check(); err != nil {
+			return err
+		}
+	}
+	if err := c.Policy.Validate(); err != nil {
+		return fmt.Errorf("config: %w", err)
+	}
+	return nil
+}
+
+// validateLease checks that a row claimed last in a batch can still be sent and
+// confirmed while it is ours.
+func (c *Config) validateLease() error {
+	sending := newPace(c.Rate, c.BatchRows).span()
+	if bound := sending + c.ConfirmTimeout + Margin; c.Lease <= bound {
+		return fmt.Errorf("config: Lease %v must be above %v: batch/Rate %v + ConfirmTimeout %v + %v",
+			c.Lease, bound, sending, c.ConfirmTimeout, Margin)
+	}
+	return nil
+}
+
+func (c *Config) validateServices() error {
+	for i, s := range c.Services {
+		if s == "" || len(s) > maxName {
+			return fmt.Errorf("config: Services: %q has %d bytes, must have 1 to %d", s, len(s), maxName)
+		}
+		if i > 0 && c.Services[i-1] == s {
+			return fmt.Errorf("config: Services: %q is there twice", s)
+		}
+	}
+	return nil
+}
+
+func (c *Config) validateCron() error {
+	if c.Cron == "" {
+		return nil
+	}
+	if strings.Contains(c.Cron, "TZ=") {
+		return fmt.Errorf("config: Cron %q must be in UTC, without a zone", c.Cron)
+	}
+	if err := gocron.NewDefaultCron(c.cronSeconds()).IsValid(c.Cron, time.UTC, time.Now()); err != nil {
+		return fmt.Errorf("config: Cron %q is not an expression of 5 or 6 fields: %w", c.Cron, err)
+	}
+	return nil
+}
+
+// cronSeconds reports whether Cron begins with a field of seconds.
+func (c *Config) cronSeconds() bool { return len(strings.Fields(c.Cron)) == 6 }
+
+// scope names what a lock slot covers: compensators of other services do not wait.
+func (c *Config) scope() string {
+	if len(c.Services) == 0 {
+		return "all"
+	}
+	return strings.Join(c.Services, ",")
+}

@@ -1,0 +1,99 @@
+package compensator_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/transmsg/transmsg/compensator"
+	"github.com/transmsg/transmsg/model"
+)
+
+func TestNewRefuses(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("x", 65)
+	tests := []struct {
+		name   string
+		change func(*compensator.Config)
+		want   string // part of the error; empty: accepted
+	}{
+		{"zero is the defaults", func(*compensator.Config) {}, ""},
+		{"no store", func(c *compensator.Config) { c.Store = nil }, "Store"},
+		{"no sender", func(c *compensator.Config) { c.Sender = nil }, "Sender"},
+		{
+			"interval and cron", func(c *compensator.Config) { c.Interval, c.Cron = time.Second, "* * * * *" },
+			`Interval 1s and Cron "* * * * *" exclude each other`,
+		},
+		{"short interval", func(c *compensator.Config) { c.Interval = time.Millisecond },
+			"Interval 1ms must be at least 10ms"},
+		{"negative interval", func(c *compensator.Config) { c.Interval = -1 }, "Interval -1ns"},
+		{"cron", func(c *compensator.Config) { c.Cron = "*/5 * * * *" }, ""},
+		{"cron with seconds", func(c *compensator.Config) { c.Cron = "*/5 * * * * *" }, ""},
+		{"bad cron", func(c *compensator.Config) { c.Cron = "every day" }, `Cron "every day"`},
+		{"cron with a zone", func(c *compensator.Config) { c.Cron = "CRON_TZ=Europe/Berlin 0 2 * * *" }, "in UTC"},
+		{"rows", func(c *compensator.Config) { c.BatchRows = 10001 }, "BatchRows 10001 must be 1 to 10000"},
+		{"bytes", func(c *compensator.Config) { c.BatchBytes = -1 }, "BatchBytes -1"},
+		{"rate", func(c *compensator.Config) { c.Rate = -1 }, "Rate -1"},
+		{"lease at its bound", func(c *compensator.Config) { c.Lease = 18 * time.Second },
+			"Lease 18s must be above 18s"},
+		{"lease above it", func(c *compensator.Config) { c.Lease = 18*time.Second + 1 }, ""},
+		{
+			"lease and confirm timeout", func(c *compensator.Config) { c.ConfirmTimeout = time.Minute },
+			"Lease 1m0s must be above 1m3s",
+		},
+		{"lease and rate", func(c *compensator.Config) { c.Rate = 0.01 }, "batch/Rate 1m40s"},
+		{"confirm timeout", func(c *compensator.Config) { c.ConfirmTimeout = -1 }, "ConfirmTimeout -1ns"},
+		{"drain timeout", func(c *compensator.Config) { c.DrainTimeout = -1 }, "DrainTimeout -1ns"},
+		{"owner", func(c *compensator.Config) { c.Owner = long }, "has 65 bytes, the limit is 64"},
+		{"empty service", func(c *compensator.Config) { c.Services = []string{"a", ""} }, "Services"},
+		{"service twice", func(c *compensator.Config) { c.Services = []string{"a", "b", "a"} }, `"a" is there twice`},
+		{"long service", func(c *compensator.Config) { c.Services = []string{long} }, "has 65 bytes"},
+		{"policy", func(c *compensator.Config) { c.Policy.MaxAttempts = -1 }, "MaxAttempts -1"},
+		{"limits", func(c *compensator.Config) { c.Limits.MaxBody = -1 }, "Limits"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			cfg := compensator.Config{Store: newStore(), Sender: newSender()}
+			tt.change(&cfg)
+			_, err := compensator.New(cfg)
+			if tt.want == "" {
+				if err != nil {
+					t.Errorf("got %v, want no error", err)
+				}
+				return
+			}
+			if err == nil || !strings.HasPrefix(err.Error(), "compensator: config: ") ||
+				!strings.Contains(err.Error(), tt.want) {
+				t.Errorf("got %v, want a compensator: config: error with %q", err, tt.want)
+			}
+		})
+	}
+}
+
+func TestRunTwiceIsRefused(t *testing.T) {
+	t.Parallel()
+	c, err := compensator.New(compensator.Config{Store: newStore(), Sender: newSender()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := contextDone(t)
+	defer cancel()
+	if err := c.Run(ctx); err != nil {
+		t.Errorf("first run under a context that has ended: %v, want nil", err)
+	}
+	if err := c.Run(ctx); err == nil || !strings.Contains(err.Error(), "twice") {
+		t.Errorf("second run: %v, want a refusal", err)
+	}
+}
+
+// The default policy is valid and the default lease leaves time to send.
+func TestDefaultsHold(t *testing.T) {
+	t.Parallel()
+	if err := (model.Policy{}).WithDefaults().Validate(); err != nil {
+		t.Error(err)
+	}
+	if compensator.DefaultLease <= compensator.DefaultConfirmTimeout+compensator.Margin {
+		t.Error("the default lease leaves no time to send")
+	}
+}

@@ -1,0 +1,26 @@
+// Package compensator sends what is due. It is the third stage of a message's way: a
+// row that the publishing process did not get confirmed, for whatever reason, is READY
+// in the table, and a compensator claims it, sends it again and deletes it on its
+// confirm, or marks it DEAD and tells somebody.
+//
+// A [Compensator] is embeddable: [New] checks the configuration and starts nothing,
+// [Compensator.Run] blocks until its context ends. Any number of replicas may run on one
+// table. Three things keep them apart, from the weakest to the strongest:
+//
+//   - the schedule: one run at a time in each process, every second by default;
+//   - the [Locker]: one run at a time in the replica set (with one slot), so that the
+//     others do not scan in vain. It is an efficiency; losing it breaks nothing;
+//   - the claim: the database leases each row to one owner, and a settlement applies
+//     only while the row is still the owner's.
+//
+// One run: while the sender is ready, for each service with due rows in turn, claim a
+// batch, check each row, send it, and claim the next batch while confirms are
+// outstanding, until nothing is due. Outcomes are written in batches; a row that could
+// not be sent is handed back at once. While no channel is healthy nothing is claimed, so
+// an outage of the broker spends no attempts.
+//
+// What it does not do: it gives no order, and it cannot exclude that a process that was
+// paused in the middle of a write to the socket sends a message a second time. A repeat
+// has the same id. It never publishes what it has not claimed, creates no topology and
+// reads no queue.
+package compensator

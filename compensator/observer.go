@@ -1,0 +1,82 @@
+package compensator
+
+import (
+	"time"
+
+	"github.com/transmsg/transmsg/model"
+)
+
+// Observer is told what happens. Every field may be nil. The functions are called from
+// the compensator's and the engine's goroutines, several at a time; they must not block
+// and must not panic.
+type Observer struct {
+	// RunStart: a run holds its lock slot and begins to look for due rows.
+	RunStart func()
+	// RunEnd: it ended.
+	RunEnd func(Figures)
+	// RunSkipped: a run was due and did not begin: [SkipNotReady], [SkipLocked] or
+	// [SkipLock].
+	RunSkipped func(reason string)
+	// LockLost: a run was ended because its slot was lost or could not be renewed.
+	LockLost func(cause error)
+	// Outcome: one send, or one row that was refused unsent, has its outcome.
+	Outcome func(service string, o model.Outcome)
+	// Settled: the outcome has been written; Status and counts are the row's new ones.
+	Settled func(row *model.TransMessage, o model.Outcome, status model.Status)
+	// LeaseConflict: the row belonged to somebody else by the time its outcome was
+	// written.
+	LeaseConflict func(service string)
+	// Alert: an alert was queued for the Alerter; delivered is false when it was only
+	// logged, because the queue was full or the Alerter failed.
+	Alert func(a Alert, delivered bool)
+}
+
+// Reasons of Observer.RunSkipped.
+const (
+	SkipNotReady = "sender-not-ready" // no healthy channel: nothing is claimed
+	SkipLocked   = "locked"           // the other replicas hold every slot
+	SkipLock     = "lock-unavailable" // the lock service does not answer and the locker pauses
+)
+
+// Figures are the counts of one run.
+type Figures struct {
+	Claims   int // claim statements
+	Rows     int // rows claimed
+	Sent     int // handed to the sender
+	Acked    int // confirmed and routed
+	Failed   int // nacked, returned or refused, also unsent
+	Unknown  int
+	Deferred int // handed back unsent
+	Duration time.Duration
+	// Cause is why the run ended before nothing was due; nil when it did not.
+	Cause error
+}
+
+// withDefaults fills what is nil, so that call sites need no check.
+func (o Observer) withDefaults() Observer {
+	if o.RunStart == nil {
+		o.RunStart = func() {}
+	}
+	if o.RunEnd == nil {
+		o.RunEnd = func(Figures) {}
+	}
+	if o.RunSkipped == nil {
+		o.RunSkipped = func(string) {}
+	}
+	if o.LockLost == nil {
+		o.LockLost = func(error) {}
+	}
+	if o.Outcome == nil {
+		o.Outcome = func(string, model.Outcome) {}
+	}
+	if o.Settled == nil {
+		o.Settled = func(*model.TransMessage, model.Outcome, model.Status) {}
+	}
+	if o.LeaseConflict == nil {
+		o.LeaseConflict = func(string) {}
+	}
+	if o.Alert == nil {
+		o.Alert = func(Alert, bool) {}
+	}
+	return o
+}

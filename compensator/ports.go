@@ -1,0 +1,35 @@
+package compensator
+
+import (
+	"context"
+
+	"github.com/transmsg/transmsg/confirms"
+	"github.com/transmsg/transmsg/internal/settle"
+	"github.com/transmsg/transmsg/model"
+)
+
+// Store is what the compensator calls of a store. It must be safe for concurrent use.
+type Store interface {
+	// Services returns the services that have READY rows due now.
+	Services(context.Context) ([]string, error)
+	// Claim leases due rows.
+	Claim(context.Context, model.Claim) (model.Claimed, error)
+	settle.Store
+}
+
+// Sender is what the compensator calls of the AMQP engine. It must be safe for
+// concurrent use.
+type Sender interface {
+	// Ready reports whether a message handed over now can be sent.
+	Ready() bool
+	// FrameMax is the frame size in force, in bytes.
+	FrameMax() int
+	// TryReserve takes room for n messages of so many bytes in all, or none.
+	TryReserve(n int, bytes int64) bool
+	// Reserve is TryReserve that waits for room, and for Ready, until ctx ends.
+	Reserve(ctx context.Context, n int, bytes int64) error
+	// Release gives back room that was not used by Send.
+	Release(n int, bytes int64)
+	// Send never blocks, uses reserved room and calls the handler's Done exactly once.
+	Send(confirms.Send)
+}

@@ -1,0 +1,223 @@
+package compensator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/bsm/redislock"
+	"github.com/redis/go-redis/v9"
+)
+
+// Defaults and bounds of [RedisConfig].
+const (
+	DefaultRedisPrefix = "transmsg:compensator"
+	DefaultRedisTTL    = 15 * time.Second
+	MinRedisTTL        = 300 * time.Millisecond
+	MaxRedisTTL        = 10 * time.Minute
+	MaxRedisSlots      = 64
+
+	redisTimeout   = time.Second // one call; less when the TTL is short
+	releaseTimeout = 2 * time.Second
+)
+
+// RedisConfig configures a [RedisLocker].
+type RedisConfig struct {
+	// Client is the caller's Redis client; it stays the caller's to close. Required.
+	Client redis.Scripter
+	// Prefix begins the keys, which are "<prefix>:<scope>/<slot>". Replicas with the same
+	// prefix exclude each other. Defaults to "transmsg:compensator".
+	Prefix string
+	// Slots is how many replicas may run at a time, 1 to 64. A slot is a lock, not a
+	// partition of the rows: claims keep the holders apart. Defaults to 1.
+	Slots int
+	// TTL is how long a slot outlives a holder that died, 300 ms to 10 min. It is renewed
+	// at a third of it. Defaults to 15 s.
+	TTL time.Duration
+	// PauseWhenDown makes a Redis that does not answer stop the runs. The default is to
+	// go on: claims alone keep the replicas apart then, at the price of some scans in vain.
+	PauseWhenDown bool
+	// Logger is told when Redis stops answering and when it answers again. Nil discards.
+	Logger *slog.Logger
+}
+
+// RedisLocker is a [Locker] on Redis, shared by a replica set. The lock is an
+// efficiency: Redis replicates asynchronously, so after a failover there may be two
+// holders, and the claims keep them apart. Safe for concurrent use.
+type RedisLocker struct {
+	cfg     RedisConfig
+	locks   *redislock.Client
+	log     *slog.Logger
+	timeout time.Duration
+	down    atomic.Bool
+}
+
+// NewRedisLocker returns a locker, or an error that names the field out of bounds. It
+// does not talk to Redis.
+func NewRedisLocker(cfg RedisConfig) (*RedisLocker, error) {
+	if cfg.Prefix == "" {
+		cfg.Prefix = DefaultRedisPrefix
+	}
+	if cfg.Slots == 0 {
+		cfg.Slots = 1
+	}
+	if cfg.TTL == 0 {
+		cfg.TTL = DefaultRedisTTL
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	switch {
+	case cfg.Client == nil:
+		return nil, errors.New("compensator: redis config: Client is missing")
+	case cfg.Slots < 1 || cfg.Slots > MaxRedisSlots:
+		return nil, fmt.Errorf("compensator: redis config: Slots %d must be 1 to %d", cfg.Slots, MaxRedisSlots)
+	case cfg.TTL < MinRedisTTL || cfg.TTL > MaxRedisTTL:
+		return nil, fmt.Errorf("compensator: redis config: TTL %v must be %v to %v", cfg.TTL, MinRedisTTL, MaxRedisTTL)
+	}
+	return &RedisLocker{
+		cfg: cfg, locks: redislock.New(cfg.Client), log: cfg.Logger,
+		timeout: min(redisTimeout, cfg.TTL/3),
+	}, nil
+}
+
+// Do implements [Locker].
+func (l *RedisLocker) Do(
+	ctx context.Context, scope string, fn func(context.Context, func() bool) error,
+) error {
+	s, err := l.obtain(ctx, scope)
+	switch {
+	case errors.Is(err, ErrLocked):
+		return err
+	case err != nil && (l.cfg.PauseWhenDown || ctx.Err() != nil):
+		return fmt.Errorf("%w: %w", ErrLockUnavailable, err)
+	case err != nil:
+		return fn(ctx, func() bool { return true })
+	}
+	run, cancel := context.WithCancelCause(ctx)
+	var renewals sync.WaitGroup
+	renewals.Go(func() { l.renew(run, s, cancel) })
+	defer func() {
+		cancel(nil)
+		renewals.Wait()
+		l.release(ctx, s)
+	}()
+	return fn(run, s.held)
+}
+
+// obtain tries each slot once, from a random one on.
+func (l *RedisLocker) obtain(ctx context.Context, scope string) (*slot, error) {
+	first := rand.IntN(l.cfg.Slots)
+	for i := range l.cfg.Slots {
+		key := fmt.Sprintf("%s:%s/%d", l.cfg.Prefix, scope, (first+i)%l.cfg.Slots+1)
+		since := time.Now()
+		call, cancel := context.WithTimeout(ctx, l.timeout)
+		// The token is random: one that names the host would let two runs share the lock.
+		lock, err := l.locks.Obtain(call, key, l.cfg.TTL, nil)
+		cancel()
+		switch {
+		case err == nil:
+			l.answered()
+			s := &slot{lock: lock, limit: l.cfg.TTL - l.cfg.TTL/6}
+			s.renewed(since)
+			return s, nil
+		case !errors.Is(err, redislock.ErrNotObtained):
+			l.failed(ctx, err)
+			return nil, fmt.Errorf("obtain lock %s: %w", key, err)
+		}
+	}
+	l.answered()
+	return nil, ErrLocked
+}
+
+// renew keeps the slot until ctx ends, and cancels with a cause when it is lost.
+func (l *RedisLocker) renew(ctx context.Context, s *slot, cancel context.CancelCauseFunc) {
+	wait := l.cfg.TTL / 3
+	for sleep(ctx, wait) {
+		left := s.left()
+		if left <= 0 {
+			cancel(fmt.Errorf("%w: not renewed in time", ErrLockLost))
+			return
+		}
+		since := time.Now()
+		call, done := context.WithTimeout(ctx, min(l.timeout, left))
+		err := s.lock.Refresh(call, l.cfg.TTL, nil)
+		done()
+		switch {
+		case err == nil:
+			s.renewed(since)
+			wait = l.cfg.TTL / 3
+		case errors.Is(err, redislock.ErrNotObtained):
+			cancel(fmt.Errorf("%w: somebody else has it or it expired", ErrLockLost))
+			return
+		default:
+			wait = min(l.cfg.TTL/12, max(s.left(), 0))
+		}
+	}
+}
+
+// release gives the slot back under a context of its own: the run's may have ended, and
+// the slot must not stay taken for its whole TTL because of that.
+func (l *RedisLocker) release(ctx context.Context, s *slot) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseTimeout)
+	defer cancel()
+	if err := s.lock.Release(ctx); err != nil && !errors.Is(err, redislock.ErrLockNotHeld) {
+		l.log.Warn("release lock", "key", s.lock.Key(), "error", err)
+	}
+}
+
+// failed and answered log the change alone, not every run.
+func (l *RedisLocker) failed(ctx context.Context, err error) {
+	if ctx.Err() == nil && !l.down.Swap(true) {
+		l.log.Warn("redis does not answer", "error", err, "paused", l.cfg.PauseWhenDown)
+	}
+}
+
+func (l *RedisLocker) answered() {
+	if l.down.Swap(false) {
+		l.log.Info("redis answers again")
+	}
+}
+
+// slot is one lock held.
+type slot struct {
+	lock  *redislock.Lock
+	limit time.Duration
+
+	mu    sync.Mutex
+	since time.Time // just before the last renewal that succeeded
+}
+
+func (s *slot) renewed(since time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.since = since
+}
+
+// left is the time in which the slot is surely ours, by the clock that ran further: the
+// monotonic clock stands still while the machine is suspended, the wall clock may be set.
+func (s *slot) left() time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := time.Now()
+	return s.limit - max(now.Sub(s.since), now.Round(0).Sub(s.since.Round(0)))
+}
+
+func (s *slot) held() bool { return s.left() > 0 }
+
+// sleep waits for d and reports whether ctx is still live.
+func sleep(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return ctx.Err() == nil
+	case <-ctx.Done():
+		return false
+	}
+}

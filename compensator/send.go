@@ -1,0 +1,130 @@
+package compensator
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/transmsg/transmsg/confirms"
+	"github.com/transmsg/transmsg/internal/settle"
+	"github.com/transmsg/transmsg/model"
+)
+
+// crashLoopClaims is the number of claims without a settlement from which a row is
+// suspected to end its senders.
+const crashLoopClaims = 3
+
+// send is one claimed row on its way to its outcome. It is the sender's handler.
+type send struct {
+	run     *run
+	result  settle.Result
+	message model.Message
+}
+
+func (r *run) newSend(row *model.TransMessage, now int64) *send {
+	age := time.Duration(max(now-row.CreatedAt, 0)) * time.Millisecond
+	return &send{run: r, result: settle.Result{Row: row, Age: age}}
+}
+
+// prepare decodes and checks the row. A row that cannot be sent gets its outcome here
+// and never reaches the broker, which would close the channel or the connection under
+// its neighbours.
+func (s *send) prepare() bool {
+	o, ok := s.check()
+	if !ok {
+		s.settle(o)
+	}
+	return ok
+}
+
+// check says why the row cannot be sent. A panic is a failure of this row alone.
+func (s *send) check() (o model.Outcome, ok bool) {
+	defer func() {
+		if p := recover(); p != nil {
+			o, ok = refusal(model.CodeInvalid, fmt.Errorf("panic: %v", p), false), false
+		}
+	}()
+	m, err := s.result.Row.Message()
+	if err == nil {
+		err = model.Check(&m, s.run.c.limits())
+	}
+	switch {
+	case err == nil:
+		s.message = m
+		return model.Outcome{}, true
+	case errors.Is(err, model.ErrNewerCodec):
+		// Not the message's fault: it waits, with backoff, for the upgrade.
+		return model.Outcome{Kind: model.Unknown, Code: model.CodeNewerCodec, Text: model.CleanText(err.Error())}, false
+	case errors.Is(err, model.ErrCorrupt):
+		return refusal(model.CodeCorrupt, err, true), false
+	default:
+		return refusal(model.CodeInvalid, err, true), false
+	}
+}
+
+func refusal(code model.Code, err error, permanent bool) model.Outcome {
+	return model.Outcome{
+		Kind: model.Refused, Code: code, Text: model.CleanText(err.Error()), Permanent: permanent,
+	}
+}
+
+// limits are the configured ones within the frame size in force.
+func (c *Compensator) limits() model.Limits {
+	l := c.cfg.Limits
+	if frame := c.cfg.Sender.FrameMax(); l.FrameMax == 0 || frame < l.FrameMax {
+		l.FrameMax = frame
+	}
+	return l
+}
+
+func (s *send) size() int64 { return int64(len(s.message.Body)) }
+
+// start hands the row to the sender; its room is reserved.
+func (s *send) start(since time.Time) {
+	c, row := s.run.c, s.result.Row
+	s.run.count(func(f *Figures) { f.Sent++ })
+	c.flight.start(len(s.message.Body))
+	c.cfg.Sender.Send(confirms.Send{
+		Message: &s.message, Since: since, Within: c.within(),
+		Alone:   row.LastCode == model.CodeSuspect || row.Claims >= crashLoopClaims,
+		Handler: s,
+	})
+}
+
+// Done takes the outcome, on one of the sender's goroutines.
+func (s *send) Done(o model.Outcome) {
+	s.settle(o)
+	s.run.c.flight.land(len(s.message.Body))
+}
+
+// LateAck says that the broker has the message after all.
+func (s *send) LateAck() { s.run.c.batcher.LateAck(&s.result) }
+
+// settle counts the outcome and puts it on its way to the table. It does not block.
+func (s *send) settle(o model.Outcome) {
+	s.result.Outcome = o
+	s.run.count(func(f *Figures) { f.add(o.Kind) })
+	s.run.c.cfg.Observer.Outcome(s.result.Row.Service, o)
+	s.run.c.batcher.Add(&s.result)
+}
+
+func (f *Figures) add(k model.Kind) {
+	switch k {
+	case model.Acked:
+		f.Acked++
+	case model.Nacked, model.Returned, model.Refused:
+		f.Failed++
+	case model.Unknown:
+		f.Unknown++
+	default:
+		f.Deferred++
+	}
+}
+
+// handBack makes claimed rows that were not sent due again at once.
+func (r *run) handBack(rows []model.TransMessage) {
+	for i := range rows {
+		s := r.newSend(&rows[i], 0)
+		s.settle(model.Outcome{Kind: model.Deferred, Code: model.CodeNotSent})
+	}
+}
