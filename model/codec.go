@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"math"
 	"slices"
 	"strconv"
 	"time"
@@ -153,13 +152,11 @@ func scalar(v any) (letter byte, text string) {
 	}
 }
 
-// floatText is a JSON number, or a JSON string for what JSON has no number for.
 func floatText(f float64, bits int) string {
-	s := strconv.FormatFloat(f, 'g', -1, bits)
-	if math.IsNaN(f) || math.IsInf(f, 0) {
-		return `"` + s + `"`
+	if !finite(f) {
+		panic(fmt.Sprintf("model: header value %v was not normalized", f))
 	}
-	return s
+	return strconv.FormatFloat(f, 'g', -1, bits)
 }
 
 func appendString(b []byte, s string) []byte {

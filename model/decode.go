@@ -7,8 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
-	"strconv"
 	"time"
 	"unicode/utf8"
 )
@@ -173,10 +171,9 @@ func decodeValue(raw json.RawMessage, depth int) (any, error) {
 	case "S":
 		return into[string](val)
 	case "f":
-		f, err := decodeFloat(val, 32)
-		return float32(f), err
+		return into[float32](val)
 	case "d":
-		return decodeFloat(val, 64)
+		return into[float64](val)
 	case "T":
 		sec, err := into[int64](val)
 		return time.Unix(sec, 0).UTC(), err
@@ -245,19 +242,4 @@ func into[T any](val json.RawMessage) (T, error) {
 	}
 	err := json.Unmarshal(val, &v)
 	return v, err
-}
-
-func decodeFloat(val json.RawMessage, bits int) (float64, error) {
-	text := string(val)
-	if len(text) > 1 && text[0] == '"' {
-		text = text[1 : len(text)-1] // "NaN", "+Inf", "-Inf"
-		if text != "NaN" && text != "+Inf" && text != "-Inf" {
-			return 0, fmt.Errorf("want a number, got %.60s", val)
-		}
-	}
-	f, err := strconv.ParseFloat(text, bits)
-	if math.IsNaN(f) {
-		f = math.NaN()
-	}
-	return f, err
 }

@@ -55,7 +55,7 @@ func checkNormalized(t *testing.T, m *model.Message) {
 		}
 		return
 	}
-	if diff := diffExact(m.Headers, headers); diff != "" {
+	if diff := diffHeaders(m.Headers, headers); diff != "" {
 		t.Fatalf("(-decoded +normalized):\n%s", diff)
 	}
 }

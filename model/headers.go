@@ -29,7 +29,7 @@ const (
 //	int, int64                               int64               l
 //	uint8, uint16, uint32                    same                B, u, i
 //	uint, uint64 up to math.MaxInt64         int64               l
-//	float32, float64                         same                f, d
+//	float32, float64 (finite)                same                f, d
 //	string (valid UTF-8)                     string              S
 //	[]byte (nil is empty)                    []byte              x
 //	time.Time                                UTC, whole seconds  T
@@ -38,11 +38,11 @@ const (
 //	slice or array (nil is empty)            []any               A
 //
 // A named type of one of these kinds becomes the plain type. Refused are uint64 above
-// math.MaxInt64, time.Duration (say the unit: send a number), strings that are not
+// math.MaxInt64, NaN and infinities (RabbitMQ closes the connection: Erlang has no such
+// floats), time.Duration (say the unit: send a number), strings that are not
 // UTF-8 (use []byte), structs, pointers, functions, channels and complex numbers; key
 // names over 255 bytes, not UTF-8 or with NUL; nesting deeper than 32; a table or array
 // of more than 8000 entries; at the top level CC and BCC (they would route where nobody looks) and the reserved prefix x-transmsg-.
-// NaN of any bit pattern becomes the one NaN.
 func NormalizeHeaders(h map[string]any) (map[string]any, error) {
 	if len(h) == 0 {
 		return nil, nil
@@ -136,16 +136,8 @@ func normalizeReflect(rv reflect.Value, depth int) (any, string) {
 			return nil, fmt.Sprintf("is %d, above the largest AMQP integer %d", rv.Uint(), int64(math.MaxInt64))
 		}
 		return int64(rv.Uint()), ""
-	case reflect.Float32:
-		if f := float32(rv.Float()); f == f {
-			return f, ""
-		}
-		return float32(math.NaN()), ""
-	case reflect.Float64:
-		if f := rv.Float(); f == f {
-			return f, ""
-		}
-		return math.NaN(), ""
+	case reflect.Float32, reflect.Float64:
+		return normalizeFloat(rv)
 	case reflect.String:
 		return normalizeValue(rv.String(), depth)
 	case reflect.Map:
@@ -156,6 +148,19 @@ func normalizeReflect(rv reflect.Value, depth int) (any, string) {
 		return nil, fmt.Sprintf("has type %s, which has no AMQP field type", rv.Type())
 	}
 }
+
+func normalizeFloat(rv reflect.Value) (any, string) {
+	f := rv.Float()
+	if !finite(f) {
+		return nil, fmt.Sprintf("is %v: the broker has no such number and closes the connection", f)
+	}
+	if rv.Kind() == reflect.Float32 {
+		return float32(f), ""
+	}
+	return f, ""
+}
+
+func finite(f float64) bool { return !math.IsNaN(f) && !math.IsInf(f, 0) }
 
 func normalizeMap(rv reflect.Value, depth int) (any, string) {
 	if rv.Type().Key().Kind() != reflect.String {
