@@ -208,10 +208,12 @@ func TestC16_C22_C23_PoisonIsRefusedBeforeTheWire(t *testing.T) {
 	for name, spoil := range map[string]func(*model.Message){
 		"key of 256 bytes":      func(m *model.Message) { m.RoutingKey = strings.Repeat("k", 256) },
 		"344 bytes in 86 runes": func(m *model.Message) { m.RoutingKey = strings.Repeat("\U0001F600", 86) },
-		"headers over a frame":  func(m *model.Message) { m.Headers = map[string]any{"big": strings.Repeat("x", 140_000)} },
-		"expiration":            func(m *model.Message) { m.Properties.Expiration = "1h" },
-		"user id":               func(m *model.Message) { m.Properties.UserID = "somebody" },
-		"header of no type":     func(m *model.Message) { m.Headers = map[string]any{"d": struct{}{}} },
+		"headers over a frame": func(m *model.Message) {
+			m.Headers = map[string]any{"big": strings.Repeat("x", 140_000)}
+		},
+		"expiration":        func(m *model.Message) { m.Properties.Expiration = "1h" },
+		"user id":           func(m *model.Message) { m.Properties.UserID = "somebody" },
+		"header of no type": func(m *model.Message) { m.Headers = map[string]any{"d": struct{}{}} },
 	} {
 		m := message(t, "ex", "k")
 		spoil(m)

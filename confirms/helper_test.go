@@ -2,6 +2,7 @@ package confirms_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -268,3 +269,10 @@ func ids(t testing.TB, c *amqptest.Client, queue string) map[string]int {
 	}
 	return n
 }
+
+func contextWithTimeout(t testing.TB, d time.Duration) (context.Context, context.CancelFunc) {
+	t.Helper()
+	return context.WithTimeout(t.Context(), d)
+}
+
+func isNotDrained(err error) bool { return errors.Is(err, model.ErrNotDrained) }

@@ -85,5 +85,5 @@ func tlsHint(err error) string {
 // text, so text is all there is.
 func isHangUp(err error) bool {
 	return errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) ||
-		strings.HasSuffix(err.Error(), "EOF") || strings.Contains(err.Error(), "connection reset")
+		strings.Contains(err.Error(), "EOF") || strings.Contains(err.Error(), "connection reset")
 }

@@ -78,6 +78,11 @@ func (l *lane) run(first *pending) {
 		l.send(first)
 	}
 	for {
+		// A lane without a slot leaves the queue to the others.
+		queue := l.role.queue
+		if !l.hasSlot() {
+			queue = nil
+		}
 		select {
 		case <-l.dead:
 			return
@@ -85,10 +90,17 @@ func (l *lane) run(first *pending) {
 			return
 		case <-l.se.over:
 			return
-		case p := <-l.role.queue:
+		case <-l.freed:
+		case p := <-queue:
 			l.send(p)
 		}
 	}
+}
+
+func (l *lane) hasSlot() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.win.slots() < l.limit()
 }
 
 // send publishes p, or gives it its outcome, or hands it on.

@@ -163,12 +163,11 @@ func TestOversizeIsNarrowedAndPinned(t *testing.T) {
 }
 
 func TestTopicPermissionSuspectsTheExchange(t *testing.T) {
-	n, cfg := onNode(t)
+	n, _ := onNode(t)
 	must(t, n.AddUser("writer", "secret", "", "^allowed$", ""))
 	c := amqptest.Connect(t, n.URL())
 	must(t, c.Exchange("allowed", "fanout", nil), c.Exchange("denied", "fanout", nil), c.Bind("q", "allowed", ""))
-	cfg = configFor(t, n.URLFor("writer", "secret", "/"))
-	s := open(t, cfg)
+	s := open(t, configFor(t, n.URLFor("writer", "secret", "/")))
 	r := newResults(t)
 	denied := r.send(s, message(t, "denied", ""))
 	r.wait()
@@ -221,7 +220,8 @@ func TestC28_C31_RefusalsSayWhyWithoutSecrets(t *testing.T) {
 		if text := s.LastError().Error(); !strings.Contains(text, c.want) {
 			t.Errorf("%s: got %q, want a hint with %q", name, text, c.want)
 		}
-		if all := logs.String() + s.LastError().Error(); strings.Contains(all, canary) || !strings.Contains(all, c.want) {
+		all := logs.String() + s.LastError().Error()
+		if strings.Contains(all, canary) || !strings.Contains(all, c.want) {
 			t.Errorf("%s: log with the secret or without the hint: %s", name, all)
 		}
 	}

@@ -41,6 +41,9 @@ func (w *window) admit(id string, bytes int64, limit int) admission {
 	return admitted
 }
 
+// slots returns how many are taken.
+func (w *window) slots() int { return len(w.ids) }
+
 // sent queues an admitted send for its confirmation.
 func (w *window) sent(p *pending) { w.fifo = append(w.fifo, p) }
 

@@ -1,0 +1,365 @@
+package confirms_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/transmsg/transmsg/confirms"
+	"github.com/transmsg/transmsg/internal/amqppeer"
+	"github.com/transmsg/transmsg/model"
+)
+
+// scripted returns a sender connected to a peer that confirms nothing by itself.
+func scripted(t *testing.T, edit ...func(*confirms.Config)) (*confirms.Sender, *amqppeer.Peer, *amqppeer.Conn) {
+	t.Helper()
+	p, err := amqppeer.New(amqppeer.Options{})
+	must(t, err)
+	t.Cleanup(func() { must(t, p.Close()) })
+	cfg := configFor(t, p.URL())
+	for _, f := range edit {
+		f(&cfg)
+	}
+	s := open(t, cfg)
+	conn, err := p.NextConn(testCtx(t))
+	must(t, err)
+	return s, p, conn
+}
+
+func next(t *testing.T, p *amqppeer.Peer) *amqppeer.Publish {
+	t.Helper()
+	m, err := p.NextPublish(testCtx(t))
+	must(t, err)
+	return m
+}
+
+// take sends n messages to an exchange and returns them as the peer got them.
+func take(t *testing.T, s *confirms.Sender, r *results, p *amqppeer.Peer, exchange string, n int) []*amqppeer.Publish {
+	t.Helper()
+	for range n {
+		r.send(s, message(t, exchange, "k"))
+	}
+	got := make([]*amqppeer.Publish, n)
+	for i := range got {
+		got[i] = next(t, p)
+	}
+	return got
+}
+
+func TestC01_ReturnsBeforeACoalescedAck(t *testing.T) {
+	t.Parallel()
+	s, p, _ := scripted(t)
+	r := newResults(t)
+	m := take(t, s, r, p, "x", 6)
+	must(t, m[1].Return(312, "NO_ROUTE"), m[4].Return(312, "NO_ROUTE"), m[5].Ack(true))
+	r.wait()
+	for i := range m {
+		if i == 1 || i == 4 {
+			r.want(m[i].MessageID, model.Returned, model.CodeNoRoute)
+		} else {
+			r.want(m[i].MessageID, model.Acked, "")
+		}
+	}
+}
+
+func TestC04_NackOnAnOpenChannelAndCloseAreTwoThings(t *testing.T) {
+	t.Parallel()
+	s, p, conn := scripted(t)
+	r := newResults(t)
+	m := take(t, s, r, p, "x", 3)
+	must(t, m[1].Nack(false))
+	eventually(t, "the nack, past the stuck first", func() bool { return r.count() == 1 })
+	r.want(m[1].MessageID, model.Nacked, model.CodeNack)
+	must(t, conn.CloseChannel(m[0].Channel, 404, "NOT_FOUND - no exchange 'x' in vhost '/'"))
+	r.wait()
+	r.wantAll(map[string]int{"nacked nack": 1, "unknown suspect": 2})
+}
+
+// TestC04_NackJustBeforeAClose: whichever is seen first, it is never an ack, and what is
+// certain before the close still counts.
+func TestC04_WhatCameBeforeTheCloseCounts(t *testing.T) {
+	t.Parallel()
+	s, p, conn := scripted(t)
+	for range 200 {
+		r := newResults(t)
+		m := take(t, s, r, p, "x", 4)
+		must(t, m[2].Return(312, "NO_ROUTE"), m[1].Ack(false), m[0].Nack(false),
+			conn.CloseChannel(m[0].Channel, 406, "PRECONDITION_FAILED - whatever"))
+		r.wait()
+		if o := r.outcome(m[0].MessageID); o.Kind != model.Nacked && o.Kind != model.Unknown {
+			t.Fatalf("nacked just before the close: %s", o)
+		}
+		r.want(m[1].MessageID, model.Acked, "")
+		r.want(m[2].MessageID, model.Returned, model.CodeNoRoute)
+		r.want(m[3].MessageID, model.Unknown, model.CodeSuspect)
+		must(t, s.WaitReady(testCtx(t)))
+	}
+	if st := s.Stats(); st.Generation != 1 {
+		t.Errorf("generation %d, want the first connection still", st.Generation)
+	}
+}
+
+func TestC03_OnlySendsToTheNamedExchangeAreSuspect(t *testing.T) {
+	t.Parallel()
+	all := map[string]bool{"a": true, "b": true, "": true}
+	for name, c := range map[string]struct {
+		code    uint16
+		text    string
+		suspect map[string]bool
+	}{
+		"404 names one": {404, "NOT_FOUND - no exchange 'a' in vhost '/'", map[string]bool{"a": true}},
+		"403 names one": {
+			403, "ACCESS_REFUSED - write access to exchange 'b' in vhost '/' refused for user 'u'",
+			map[string]bool{"b": true},
+		},
+		"403 names default": {
+			403, "ACCESS_REFUSED - access to exchange 'amq.default' in vhost '/' refused for user 'u'",
+			map[string]bool{"": true},
+		},
+		"404 cut short":  {404, "NOT_FOUND - no exchange 'aaaaaaaa", all},
+		"406 names none": {406, "PRECONDITION_FAILED - invalid message", all},
+		"406 by size":    {406, "PRECONDITION_FAILED - message size 4 is larger than configured max size 1", all},
+		"405":            {405, "RESOURCE_LOCKED", all},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, p, conn := scripted(t)
+			r := newResults(t)
+			var last *amqppeer.Publish
+			exchangeOf := map[string]string{}
+			for _, exchange := range []string{"a", "b", ""} {
+				for _, m := range take(t, s, r, p, exchange, 2) {
+					exchangeOf[m.MessageID], last = exchange, m
+				}
+			}
+			must(t, conn.CloseChannel(last.Channel, c.code, c.text))
+			r.wait()
+			for id, exchange := range exchangeOf {
+				code := model.CodeClosed
+				if c.suspect[exchange] {
+					code = model.CodeSuspect
+				}
+				r.want(id, model.Unknown, code)
+			}
+			// Each exchange was asked for once; only one that was named is asked for again.
+			must(t, s.WaitReady(testCtx(t)))
+			for _, exchange := range []string{"a", "b"} {
+				must(t, take(t, s, newResults(t), p, exchange, 1)[0].Ack(false))
+				want := 1
+				if c.suspect[exchange] {
+					want = 2
+				}
+				if got := p.Declares(exchange); got != want {
+					t.Errorf("exchange %s was asked for %d times, want %d", exchange, got, want)
+				}
+			}
+			if p.Declares("") != 0 {
+				t.Error("the default exchange was asked for")
+			}
+		})
+	}
+}
+
+func TestConnectionCloseIsUnknown(t *testing.T) {
+	t.Parallel()
+	for _, code := range []uint16{320, 501, 541} {
+		s, p, conn := scripted(t)
+		r := newResults(t)
+		take(t, s, r, p, "x", 3)
+		r.send(s, message(t, "x", "k"), alone)
+		next(t, p)
+		must(t, conn.Close(code, "end of it"))
+		r.wait()
+		r.wantAll(map[string]int{"unknown closed": 4})
+		must(t, s.WaitReady(testCtx(t)))
+		if got := s.Stats().Generation; got != 2 {
+			t.Errorf("generation %d after the close, want 2", got)
+		}
+		// A new connection knows nothing of the old one's exchanges.
+		take(t, s, r, p, "x", 1)
+		if got := p.Declares("x"); got != 2 {
+			t.Errorf("exchange asked for %d times on two connections", got)
+		}
+	}
+}
+
+func TestC27_BlockedClosesTheGateAtOnceAndStopsTheTimers(t *testing.T) {
+	t.Parallel()
+	s, p, conn := scripted(t, func(c *confirms.Config) {
+		c.Window, c.ConfirmTimeout = 2, 300*time.Millisecond
+	})
+	r := newResults(t)
+	for range 6 {
+		r.send(s, message(t, "x", "k"))
+	}
+	first, second := next(t, p), next(t, p)
+	must(t, conn.Blocked("low on memory"))
+	eventually(t, "what waits is deferred", func() bool { return r.count() == 4 })
+	r.wantAll(map[string]int{"deferred not-sent": 4})
+	<-time.After(time.Second) // three confirm timeouts
+	if r.count() != 4 {
+		t.Fatalf("outcomes while blocked: %v", r.tally())
+	}
+	must(t, conn.Unblocked())
+	must(t, s.WaitReady(testCtx(t)))
+	must(t, first.Ack(false), second.Ack(false))
+	r.wait()
+	r.wantAll(map[string]int{"acked": 2, "deferred not-sent": 4})
+	id := r.send(s, message(t, "x", "k"))
+	must(t, next(t, p).Ack(false))
+	r.wait()
+	r.want(id, model.Acked, "")
+}
+
+func TestC09_StuckOldestHoldsNobodyUp(t *testing.T) {
+	t.Parallel()
+	s, p, _ := scripted(t)
+	r := newResults(t)
+	m := take(t, s, r, p, "x", 500)
+	for _, one := range m[1:] {
+		must(t, one.Ack(false))
+	}
+	eventually(t, "the others", func() bool { return r.count() == 499 })
+	if o := r.outcome(m[0].MessageID); o.Kind != 0 {
+		t.Errorf("the stuck one: %s", o)
+	}
+	must(t, m[0].Ack(false))
+	r.wait()
+	r.wantAll(map[string]int{"acked": 500})
+}
+
+func TestC30_TooManyRetiredChannelsCostTheConnection(t *testing.T) {
+	t.Parallel()
+	s, p, conn := scripted(t, func(c *confirms.Config) {
+		c.Channels, c.Window, c.ConfirmTimeout = 3, 1, 300*time.Millisecond
+	})
+	r := newResults(t)
+	eventually(t, "three channels", func() bool { return conn.Channels() >= 3 })
+	take(t, s, r, p, "", 3)
+	select {
+	case <-conn.Done():
+	case <-testCtx(t).Done():
+		t.Fatal("the connection lives with three channels overdue")
+	}
+	r.wait()
+	r.wantAll(map[string]int{"unknown timeout": 3})
+	must(t, s.WaitReady(testCtx(t)))
+}
+
+func TestTimedOutSendLeavesTheChannelAndComesBackLate(t *testing.T) {
+	t.Parallel()
+	s, p, conn := scripted(t, func(c *confirms.Config) { c.ConfirmTimeout = 400 * time.Millisecond })
+	r := newResults(t)
+	old := take(t, s, r, p, "", 1)[0]
+	r.wait()
+	r.want(old.MessageID, model.Unknown, model.CodeTimeout)
+	if s.Ready() || s.TryReserve(1, 1) {
+		t.Error("ready with an overdue confirm")
+	}
+	// What is sent all the same goes through another channel, and the same id may.
+	again := newResults(t)
+	m := message(t, "", "k")
+	m.ID = old.MessageID
+	again.sendReserved(s, m)
+	retry := next(t, p)
+	if retry.Channel == old.Channel {
+		t.Error("sent on the retired channel")
+	}
+	must(t, retry.Ack(false), old.Ack(false))
+	again.wait()
+	again.want(m.ID, model.Acked, "")
+	eventually(t, "the late ack", func() bool { return r.lateAcks() == 1 })
+	must(t, s.WaitReady(testCtx(t)))
+	eventually(t, "the retired channel closed", func() bool { return conn.Channels() == 1 })
+}
+
+func TestQuarantineSendsOneAtATime(t *testing.T) {
+	t.Parallel()
+	s, p, conn := scripted(t)
+	r := newResults(t)
+	normal := take(t, s, r, p, "x", 1)[0]
+	var ids []string
+	for range 3 {
+		ids = append(ids, r.send(s, message(t, "x", "k"), alone))
+	}
+	for i, id := range ids {
+		m := next(t, p)
+		if m.MessageID != id || m.Channel == normal.Channel {
+			t.Fatalf("quarantine sends %s on channel %d", m.MessageID, m.Channel)
+		}
+		// Whoever sends two at a time has sent the next one by the time this is answered.
+		fence := take(t, s, r, p, "x", 1)[0]
+		if fence.Channel != normal.Channel {
+			t.Fatal("two suspects at a time")
+		}
+		must(t, fence.Ack(false))
+		if i == 1 {
+			must(t, conn.CloseChannel(m.Channel, 405, "RESOURCE_LOCKED"))
+			continue
+		}
+		must(t, m.Ack(false))
+	}
+	must(t, normal.Ack(false))
+	r.wait()
+	r.wantAll(map[string]int{"acked": 6, "refused refused-other": 1})
+	r.want(ids[1], model.Refused, model.CodeOther)
+}
+
+func TestSameIDInFlightOnTheChannelIsDeferred(t *testing.T) {
+	t.Parallel()
+	s, p, _ := scripted(t)
+	first, second := newResults(t), newResults(t)
+	m := take(t, s, first, p, "x", 1)[0]
+	again := message(t, "x", "k")
+	again.ID = m.MessageID
+	second.send(s, again)
+	second.wait()
+	second.want(m.MessageID, model.Deferred, model.CodeNotSent)
+	must(t, m.Ack(false))
+	first.wait()
+	first.want(m.MessageID, model.Acked, "")
+}
+
+func TestMissingExchangeIsRememberedForAMomentOnly(t *testing.T) {
+	t.Parallel()
+	s, p, _ := scripted(t)
+	p.SetMissing("gone", true)
+	r := newResults(t)
+	for range 50 {
+		r.send(s, message(t, "gone", "k"))
+	}
+	r.wait()
+	r.wantAll(map[string]int{"refused 404": 50})
+	if n := p.Declares("gone"); n > 5 {
+		t.Errorf("asked %d times within a moment", n)
+	}
+	p.SetMissing("gone", false)
+	eventually(t, "the exchange found", func() bool {
+		m := message(t, "gone", "k")
+		r.send(s, m)
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		return p.Declares("gone") > 1 && r.byID[m.ID].Kind == 0
+	})
+	must(t, next(t, p).Ack(true))
+}
+
+func TestCloseWithOpenSendsTellsUnknown(t *testing.T) {
+	t.Parallel()
+	s, p, _ := scripted(t, func(c *confirms.Config) { c.Window = 3 })
+	r := newResults(t)
+	for range 5 {
+		r.send(s, message(t, "x", "k"))
+	}
+	for range 3 {
+		next(t, p)
+	}
+	ctx, cancel := contextWithTimeout(t, 50*time.Millisecond)
+	defer cancel()
+	if err := s.Close(ctx); !isNotDrained(err) {
+		t.Errorf("close: %v, want not drained", err)
+	}
+	if r.count() != 5 {
+		t.Fatalf("%d of 5 outcomes when Close returned", r.count())
+	}
+	r.wantAll(map[string]int{"unknown closed": 3, "deferred not-sent": 2})
+}
