@@ -59,7 +59,7 @@ func NewMariaDB(ctx context.Context, dir string, options MariaDBOptions) (*Maria
 func (s *MariaDBServer) setup(ctx context.Context) error {
 	args := []string{
 		"--no-defaults", "--datadir=" + s.path("data"),
-		"--auth-root-authentication-method=normal", "--skip-test-db",
+		"--auth-root-authentication-method=normal", "--skip-test-db", "--tmpdir=" + s.dir,
 	}
 	out, err := exec.CommandContext(ctx, "mariadb-install-db", append(args, asRoot()...)...).CombinedOutput()
 	if err != nil {
@@ -75,6 +75,8 @@ func (s *MariaDBServer) spec() proc.Spec {
 	args := append([]string{
 		"--no-defaults", "--datadir=" + s.path("data"), "--bind-address=127.0.0.1",
 		fmt.Sprintf("--port=%d", s.port), "--socket=" + s.path("s"), "--pid-file=" + s.path("pid"),
+		// A server that starts removes the temporary tables of others from a shared folder.
+		"--tmpdir=" + s.dir,
 		"--skip-name-resolve", "--innodb-buffer-pool-size=64M", "--innodb-log-file-size=32M",
 		"--innodb-flush-log-at-trx-commit=1",
 	}, asRoot()...)
