@@ -84,17 +84,19 @@ func (p Policy) Delay(failures int, r float64) time.Duration {
 	if failures < 1 {
 		failures = 1
 	}
-	d := float64(p.BaseDelay) * math.Pow(p.Multiplier, float64(failures-1))
-	if d > float64(p.MaxDelay) || math.IsNaN(d) { // also +Inf
-		d = float64(p.MaxDelay)
+	delay := p.MaxDelay
+	// False also for NaN and +Inf. The cap is not taken from a float64: it would round.
+	if d := float64(p.BaseDelay) * math.Pow(p.Multiplier, float64(failures-1)); d < float64(p.MaxDelay) {
+		delay = time.Duration(d)
 	}
 	if p.Jitter > 0 {
-		d *= 1 - p.Jitter + 2*p.Jitter*r
+		d := float64(delay) * (1 - p.Jitter + 2*p.Jitter*r)
+		if d >= math.MaxInt64 { // what is above the range would convert to anything
+			return math.MaxInt64
+		}
+		delay = time.Duration(d)
 	}
-	if d >= math.MaxInt64 { // a float64 above the range converts to anything
-		return math.MaxInt64
-	}
-	return max(time.Duration(d), time.Millisecond)
+	return max(delay, time.Millisecond)
 }
 
 // Exhausted reports whether a row with this many counted attempts and this age is out
