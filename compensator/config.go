@@ -17,14 +17,13 @@ import (
 
 // Defaults and bounds of [Config].
 const (
-	DefaultInterval       = time.Second
-	MinInterval           = 10 * time.Millisecond
-	DefaultBatchRows      = 500
-	MaxBatchRows          = 10000
-	DefaultBatchBytes     = 32 << 20
-	DefaultLease          = time.Minute
-	DefaultConfirmTimeout = 15 * time.Second
-	DefaultDrainTimeout   = 20 * time.Second
+	DefaultInterval     = time.Second
+	MinInterval         = 10 * time.Millisecond
+	DefaultBatchRows    = 500
+	MaxBatchRows        = 5000
+	DefaultBatchBytes   = 32 << 20
+	DefaultLease        = time.Minute
+	DefaultDrainTimeout = 20 * time.Second
 	// DefaultMaxBody is RabbitMQ's own default bound: what a publisher was allowed to
 	// store, the compensator does not refuse.
 	DefaultMaxBody = 128 << 20
@@ -61,7 +60,7 @@ type Config struct {
 	// also for their retries, so keep it short.
 	Cron string
 
-	// BatchRows bounds one claim, 1 to 10,000 rows. Larger claims drain faster and are
+	// BatchRows bounds one claim, 1 to 5000 rows. Larger claims drain faster and are
 	// lost for longer to a crash. Defaults to 500.
 	BatchRows int
 	// BatchBytes bounds one claim in bytes of bodies and properties, at least 1; a single
@@ -69,12 +68,10 @@ type Config struct {
 	// Defaults to 32 MiB.
 	BatchBytes int64
 	// Lease is how long claimed rows belong to this process; those of one that died are due
-	// again after it. Must be above BatchRows/Rate + ConfirmTimeout + 3 s, where BatchRows
+	// again after it. No send starts later than Lease - the sender's confirm timeout - 3 s
+	// after its claim. Must be above BatchRows/Rate + confirm timeout + 3 s, where BatchRows
 	// counts only as far as Rate lets one claim go. Defaults to 1 min.
 	Lease time.Duration
-	// ConfirmTimeout is that of the Sender. No send starts later than Lease -
-	// ConfirmTimeout - 3 s after its claim. Defaults to 15 s.
-	ConfirmTimeout time.Duration
 	// Rate is the most messages sent per second; 0 means no limit.
 	Rate float64
 	// Owner names this instance in the table, the log and alerts, 1 to 64 bytes. It must
@@ -103,7 +100,6 @@ func (c Config) withDefaults() Config {
 	setDefault(&c.BatchRows, DefaultBatchRows)
 	setDefault(&c.BatchBytes, DefaultBatchBytes)
 	setDefault(&c.Lease, DefaultLease)
-	setDefault(&c.ConfirmTimeout, DefaultConfirmTimeout)
 	setDefault(&c.DrainTimeout, DefaultDrainTimeout)
 	setDefault(&c.Limits.MaxBody, DefaultMaxBody)
 	setDefault(&c.Owner, defaultOwner())
@@ -157,8 +153,6 @@ func (c *Config) validate() error {
 		return fmt.Errorf("config: BatchBytes %d must be at least 1", c.BatchBytes)
 	case !(c.Rate >= 0): // also NaN
 		return fmt.Errorf("config: Rate %v must be 0 (no limit) or more", c.Rate)
-	case c.ConfirmTimeout <= 0:
-		return fmt.Errorf("config: ConfirmTimeout %v must be above 0", c.ConfirmTimeout)
 	case c.DrainTimeout <= 0:
 		return fmt.Errorf("config: DrainTimeout %v must be above 0", c.DrainTimeout)
 	case len(c.Owner) > maxName:
@@ -181,9 +175,10 @@ func (c *Config) validate() error {
 // confirmed while it is ours.
 func (c *Config) validateLease() error {
 	sending := newPace(c.Rate, c.BatchRows).span()
-	if bound := sending + c.ConfirmTimeout + Margin; c.Lease <= bound {
-		return fmt.Errorf("config: Lease %v must be above %v: batch/Rate %v + ConfirmTimeout %v + %v",
-			c.Lease, bound, sending, c.ConfirmTimeout, Margin)
+	confirm := c.Sender.ConfirmTimeout()
+	if bound := sending + confirm + Margin; c.Lease <= bound {
+		return fmt.Errorf("config: Lease %v must be above %v: batch/Rate %v + the sender's confirm timeout %v + %v",
+			c.Lease, bound, sending, confirm, Margin)
 	}
 	return nil
 }

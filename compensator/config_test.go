@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/transmsg/transmsg/compensator"
+	"github.com/transmsg/transmsg/confirms"
 	"github.com/transmsg/transmsg/model"
 )
 
@@ -24,25 +25,28 @@ func TestNewRefuses(t *testing.T) {
 			"interval and cron", func(c *compensator.Config) { c.Interval, c.Cron = time.Second, "* * * * *" },
 			`Interval 1s and Cron "* * * * *" exclude each other`,
 		},
-		{"short interval", func(c *compensator.Config) { c.Interval = time.Millisecond },
-			"Interval 1ms must be at least 10ms"},
+		{
+			"short interval", func(c *compensator.Config) { c.Interval = time.Millisecond },
+			"Interval 1ms must be at least 10ms",
+		},
 		{"negative interval", func(c *compensator.Config) { c.Interval = -1 }, "Interval -1ns"},
 		{"cron", func(c *compensator.Config) { c.Cron = "*/5 * * * *" }, ""},
 		{"cron with seconds", func(c *compensator.Config) { c.Cron = "*/5 * * * * *" }, ""},
 		{"bad cron", func(c *compensator.Config) { c.Cron = "every day" }, `Cron "every day"`},
 		{"cron with a zone", func(c *compensator.Config) { c.Cron = "CRON_TZ=Europe/Berlin 0 2 * * *" }, "in UTC"},
-		{"rows", func(c *compensator.Config) { c.BatchRows = 10001 }, "BatchRows 10001 must be 1 to 10000"},
+		{"rows", func(c *compensator.Config) { c.BatchRows = 5001 }, "BatchRows 5001 must be 1 to 5000"},
 		{"bytes", func(c *compensator.Config) { c.BatchBytes = -1 }, "BatchBytes -1"},
 		{"rate", func(c *compensator.Config) { c.Rate = -1 }, "Rate -1"},
-		{"lease at its bound", func(c *compensator.Config) { c.Lease = 18 * time.Second },
-			"Lease 18s must be above 18s"},
+		{
+			"lease at its bound", func(c *compensator.Config) { c.Lease = 18 * time.Second },
+			"Lease 18s must be above 18s",
+		},
 		{"lease above it", func(c *compensator.Config) { c.Lease = 18*time.Second + 1 }, ""},
 		{
-			"lease and confirm timeout", func(c *compensator.Config) { c.ConfirmTimeout = time.Minute },
+			"lease and confirm timeout", func(c *compensator.Config) { c.Sender = &fakeSender{confirm: time.Minute} },
 			"Lease 1m0s must be above 1m3s",
 		},
 		{"lease and rate", func(c *compensator.Config) { c.Rate = 0.01 }, "batch/Rate 1m40s"},
-		{"confirm timeout", func(c *compensator.Config) { c.ConfirmTimeout = -1 }, "ConfirmTimeout -1ns"},
 		{"drain timeout", func(c *compensator.Config) { c.DrainTimeout = -1 }, "DrainTimeout -1ns"},
 		{"owner", func(c *compensator.Config) { c.Owner = long }, "has 65 bytes, the limit is 64"},
 		{"empty service", func(c *compensator.Config) { c.Services = []string{"a", ""} }, "Services"},
@@ -93,7 +97,7 @@ func TestDefaultsHold(t *testing.T) {
 	if err := (model.Policy{}).WithDefaults().Validate(); err != nil {
 		t.Error(err)
 	}
-	if compensator.DefaultLease <= compensator.DefaultConfirmTimeout+compensator.Margin {
+	if compensator.DefaultLease <= confirms.DefaultConfirmTimeout+compensator.Margin {
 		t.Error("the default lease leaves no time to send")
 	}
 }

@@ -135,7 +135,7 @@ func (s *fakeStore) Claim(_ context.Context, c model.Claim) (model.Claimed, erro
 		out.Last = model.Cursor{DueAt: r.NextAttemptAt, ID: r.ID}
 		r.Version++
 		r.Claims++
-		r.ClaimedBy = c.Owner
+		r.ClaimedBy, r.UpdatedAt = c.Owner, nowMS()
 		out.Rows = append(out.Rows, r)
 		r.NextAttemptAt = nowMS() + c.Lease.Milliseconds()
 		s.rows[r.ID] = r
@@ -213,6 +213,7 @@ type fakeSender struct {
 	order    []string
 	alone    map[string]bool
 	at       []time.Time
+	confirm  time.Duration
 	late     bool // acks come after an unknown timeout
 	pending  sync.WaitGroup
 }
@@ -234,6 +235,8 @@ func (s *fakeSender) Ready() bool {
 }
 
 func (s *fakeSender) FrameMax() int { return model.DefaultFrameMax }
+
+func (s *fakeSender) ConfirmTimeout() time.Duration { return cmp.Or(s.confirm, 15*time.Second) }
 
 func (s *fakeSender) TryReserve(n int, _ int64) bool {
 	s.mu.Lock()

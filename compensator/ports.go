@@ -2,6 +2,7 @@ package compensator
 
 import (
 	"context"
+	"time"
 
 	"github.com/transmsg/transmsg/confirms"
 	"github.com/transmsg/transmsg/internal/settle"
@@ -24,6 +25,8 @@ type Sender interface {
 	Ready() bool
 	// FrameMax is the frame size in force, in bytes.
 	FrameMax() int
+	// ConfirmTimeout is how long a confirm may take before the outcome is unknown.
+	ConfirmTimeout() time.Duration
 	// TryReserve takes room for n messages of so many bytes in all, or none.
 	TryReserve(n int, bytes int64) bool
 	// Reserve is TryReserve that waits for room, and for Ready, until ctx ends.

@@ -145,8 +145,7 @@ func (r *run) batch(ctx, hard context.Context, service string) (int, error) {
 	// Also after a panic: a row that cannot be sent now is handed back, not left to its lease.
 	defer func() { r.handBack(claimed.Rows[next:]) }()
 	for next < len(claimed.Rows) {
-		row := &claimed.Rows[next]
-		s := r.newSend(row, claimed.Now)
+		s := r.newSend(&claimed.Rows[next])
 		if !s.prepare() {
 			next++
 			continue
@@ -240,7 +239,9 @@ func (r *run) reserve(ctx context.Context, since time.Time, size int64) (refused
 }
 
 // within is how long after its claim a row may still be sent.
-func (c *Compensator) within() time.Duration { return c.cfg.Lease - c.cfg.ConfirmTimeout - Margin }
+func (c *Compensator) within() time.Duration {
+	return c.cfg.Lease - c.cfg.Sender.ConfirmTimeout() - Margin
+}
 
 // stop says why the run must not go on, asked before each step.
 func (r *run) stop(ctx context.Context) error {

@@ -485,6 +485,25 @@ func TestLateAckDeletesTheRow(t *testing.T) {
 	})
 }
 
+// A row that is too old at a failed send goes DEAD whatever its attempts.
+func TestMaxAge(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store, sender := newStore(), newSender()
+		sender.script = returned
+		id := store.put(t, 1, "orders", nil)[0]
+		r := start(t, compensator.Config{
+			Store: store, Sender: sender,
+			Policy: model.Policy{BaseDelay: 20 * time.Second, Multiplier: 1, Jitter: -1, MaxAge: time.Minute},
+		})
+		time.Sleep(2 * time.Minute)
+		r.drained(t)
+		if row, _ := store.row(id); row.Status != model.Dead || sender.times(id) != 4 {
+			t.Errorf("row %+v after %d sends, want DEAD at the one 60 s after it was stored", row, sender.times(id))
+		}
+	})
+}
+
 // Suspects, and rows that were claimed again and again without an outcome, go alone.
 func TestSuspectsGoAlone(t *testing.T) {
 	t.Parallel()

@@ -21,8 +21,10 @@ type send struct {
 	message model.Message
 }
 
-func (r *run) newSend(row *model.TransMessage, now int64) *send {
-	age := time.Duration(max(now-row.CreatedAt, 0)) * time.Millisecond
+// newSend takes one claimed row. Its age is by the database's clock alone: the claim has
+// just set UpdatedAt.
+func (r *run) newSend(row *model.TransMessage) *send {
+	age := time.Duration(max(row.UpdatedAt-row.CreatedAt, 0)) * time.Millisecond
 	return &send{run: r, result: settle.Result{Row: row, Age: age}}
 }
 
@@ -124,7 +126,7 @@ func (f *Figures) add(k model.Kind) {
 // handBack makes claimed rows that were not sent due again at once.
 func (r *run) handBack(rows []model.TransMessage) {
 	for i := range rows {
-		s := r.newSend(&rows[i], 0)
+		s := r.newSend(&rows[i])
 		s.settle(model.Outcome{Kind: model.Deferred, Code: model.CodeNotSent})
 	}
 }

@@ -53,7 +53,7 @@ func (o *compensatorOptions) bind(fs *pflag.FlagSet) {
 	set.StringSliceVar(&o.services, "services", nil, "send the messages of these services only (default all)")
 	set.DurationVar(&o.interval, "interval", compensator.DefaultInterval, "time from run to run, at least 10ms")
 	set.StringVar(&o.cron, "cron", "", "cron `expression` in UTC of 5 fields, or 6 with seconds, instead of --interval")
-	set.IntVar(&o.batch, "batch", compensator.DefaultBatchRows, "messages per claim, 1 to 10000")
+	set.IntVar(&o.batch, "batch", compensator.DefaultBatchRows, "messages per claim, 1 to 5000")
 	set.Int64Var(&o.batchBytes, "batch-bytes", compensator.DefaultBatchBytes, "bytes per claim, at least 1")
 	set.DurationVar(&o.lease, "lease", compensator.DefaultLease,
 		"how long claimed messages are this process's; above batch/rate + --confirm-timeout + 3s")
@@ -133,7 +133,7 @@ func (o *compensatorOptions) configs(a *app, log *slog.Logger) (compensator.Conf
 	}
 	cfg := compensator.Config{
 		Policy: policy, Services: o.services, Interval: o.interval, Cron: o.cron, BatchRows: o.batch,
-		BatchBytes: o.batchBytes, Lease: o.lease, ConfirmTimeout: o.amqp.confirmTimeout, Rate: o.rate, Owner: o.owner,
+		BatchBytes: o.batchBytes, Lease: o.lease, Rate: o.rate, Owner: o.owner,
 		DrainTimeout: o.drain, Logger: log,
 	}
 	if o.cron != "" {
