@@ -10,6 +10,7 @@ func registry() map[string]check {
 		outageCheck(),
 		returnStormCheck(),
 		bystandersCheck(),
+		roundtripCheck(),
 		testTwiceCheck(),
 	}
 	byName := make(map[string]check, len(all))
