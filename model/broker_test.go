@@ -70,7 +70,9 @@ func TestC16_BoundsAreTakenByTheBroker(t *testing.T) {
 		{"priority", model.Message{Properties: model.Properties{Priority: 255}}},
 		{"expiration 0", model.Message{Properties: model.Properties{Expiration: "0"}}},
 		{"expiration padded", model.Message{Properties: model.Properties{Expiration: "007"}}},
-		{"expiration longest", model.Message{Properties: model.Properties{Expiration: strings.Repeat("0", 245) + "4294967295"}}},
+		{"expiration longest", model.Message{
+			Properties: model.Properties{Expiration: strings.Repeat("0", 245) + "4294967295"},
+		}},
 		{"timestamp 1970", model.Message{Properties: model.Properties{Timestamp: time.Unix(0, 0)}}},
 		{"timestamp far", model.Message{Properties: model.Properties{Timestamp: time.Unix(1<<40, 0)}}},
 		{"header name", model.Message{Headers: map[string]any{long: int8(1), "": "no name"}}},
@@ -79,7 +81,9 @@ func TestC16_BoundsAreTakenByTheBroker(t *testing.T) {
 		{"header table", model.Message{Headers: map[string]any{"a": table}}},
 		{"headers", model.Message{Headers: table}},
 		{"header depth", model.Message{Headers: map[string]any{"a": nested(model.MaxDepth)}}},
-		{"odd headers", model.Message{Headers: map[string]any{"cc": "q", "x-match": int8(3), "x-delay": "soon", "x-death": "?"}}},
+		{"odd headers", model.Message{
+			Headers: map[string]any{"cc": "q", "x-match": int8(3), "x-delay": "soon", "x-death": "?"},
+		}},
 		{"body", model.Message{Body: make([]byte, model.DefaultMaxBody)}},
 		{"header frame", model.Message{Headers: map[string]any{"big": strings.Repeat("x", largestHeader(t))}}},
 	} {

@@ -34,7 +34,8 @@ func TestC20_DecodeRefusesWhatItWouldLose(t *testing.T) {
 		"i negative": header(`["i",-1]`), "l above": header(`["l",9223372036854775808]`), "l text": header(`["l","1"]`),
 		"l float": header(`["l",1.0]`), "l exponent": header(`["l",1e3]`), "l null": header(`["l",null]`),
 		"f above": header(`["f",1e39]`), "d above": header(`["d",1e309]`), "d text": header(`["d","1.5"]`),
-		"d NaN": header(`["d","NaN"]`), "d infinity": header(`["d",Infinity]`), "d null": header(`["d",null]`), "d bool": header(`["d",true]`),
+		"d NaN": header(`["d","NaN"]`), "d infinity": header(`["d",Infinity]`),
+		"d null": header(`["d",null]`), "d bool": header(`["d",true]`),
 		"T fraction": header(`["T",1.5]`), "T null": header(`["T",null]`), "S null": header(`["S",null]`),
 		"S number": header(`["S",1]`), "x not base64": header(`["x","!"]`), "x null": header(`["x",null]`),
 		"x bytes": header(`["x",[1,2]]`), "D short": header(`["D",[1]]`), "D scale": header(`["D",[256,1]]`),
@@ -94,7 +95,8 @@ func TestC20_DecodeReportsANewerVersion(t *testing.T) {
 func TestDecodeAcceptsHandWrittenRows(t *testing.T) {
 	t.Parallel()
 	in := "\n\t{ \"headers\" : {\r\n \"n\" : [ \"l\" , 5 ] , \"x\":[\"f\", -0.5 ], \"big\":[\"d\" , 1E5 ],\n" +
-		` "null" : [ "V" , null ], "list":[ "A" , [ [ "S" , "\u00e9\ud83d\ude00" ] , ["x", "AAE="] ] ], "d": [ "D" , [ 2 , 5 ] ] } ,` +
+		` "null" : [ "V" , null ], "list":[ "A" , [ [ "S" , "\u00e9\ud83d\ude00" ] , ["x", "AAE="] ] ],` +
+		` "d": [ "D" , [ 2 , 5 ] ] } ,` +
 		` "timestamp" : 10, "type":"null",  "v" :  1 }` + "\n  "
 	var got model.Message
 	if err := model.DecodeProperties([]byte(in), &got); err != nil {

@@ -33,8 +33,11 @@ func TestC17_GoTypesAreConverted(t *testing.T) {
 		{"uint", uint(5), int64(5)},
 		{"uint64", uint64(math.MaxInt64), int64(math.MaxInt64)},
 		{"uintptr", uintptr(5), int64(5)},
-		{"small words", []any{int8(1), uint8(1), int16(1), uint16(1), int32(1), uint32(1)},
-			[]any{int8(1), uint8(1), int16(1), uint16(1), int32(1), uint32(1)}},
+		{
+			"small words",
+			[]any{int8(1), uint8(1), int16(1), uint16(1), int32(1), uint32(1)},
+			[]any{int8(1), uint8(1), int16(1), uint16(1), int32(1), uint32(1)},
+		},
 		{"float32", float32(0.1), float32(0.1)},
 		{"negative zero", math.Copysign(0, -1), math.Copysign(0, -1)},
 		{"strings", []string{"a", "b"}, []any{"a", "b"}},
@@ -49,8 +52,11 @@ func TestC17_GoTypesAreConverted(t *testing.T) {
 		{"array", [2]string{"a", "b"}, []any{"a", "b"}},
 		{"time", time.Unix(5, 999).In(time.FixedZone("x", 60)), time.Unix(5, 0).UTC()},
 		{"decimal", model.Decimal{Scale: 2, Value: -5}, model.Decimal{Scale: 2, Value: -5}},
-		{"named", []any{namedString("a"), namedInt(1), namedBytes("b"), namedByte(7), namedList{true}, namedMap{"k": 1}},
-			[]any{"a", int16(1), []byte("b"), uint8(7), []any{true}, map[string]any{"k": int64(1)}}},
+		{
+			"named",
+			[]any{namedString("a"), namedInt(1), namedBytes("b"), namedByte(7), namedList{true}, namedMap{"k": 1}},
+			[]any{"a", int16(1), []byte("b"), uint8(7), []any{true}, map[string]any{"k": int64(1)}},
+		},
 		{"list of named bytes", []namedByte{1, 2}, []byte{1, 2}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -33,8 +33,18 @@ func TestStableIDSeparatesNamespaceAndParts(t *testing.T) {
 	t.Parallel()
 	seen := map[string]int{}
 	for i, in := range [][]string{
-		{"n"}, {"n", ""}, {"n", "", ""}, {"n", "ab", "c"}, {"n", "a", "bc"}, {"n", "abc"}, {"na", "bc"}, {"", "nabc"},
-		{"n", "c", "ab"}, {"n", "\x00\x00\x00\x00\x00\x00\x00\x00"}, {"n", "a\x00\x00\x00\x00\x00\x00\x00\x01b"}, {"n", "a", "b"},
+		{"n"},
+		{"n", ""},
+		{"n", "", ""},
+		{"n", "ab", "c"},
+		{"n", "a", "bc"},
+		{"n", "abc"},
+		{"na", "bc"},
+		{"", "nabc"},
+		{"n", "c", "ab"},
+		{"n", "a", "b"},
+		{"n", "\x00\x00\x00\x00\x00\x00\x00\x00"},
+		{"n", "a\x00\x00\x00\x00\x00\x00\x00\x01b"},
 	} {
 		id := model.StableID(in[0], in[1:]...)
 		if before, ok := seen[id]; ok {

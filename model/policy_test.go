@@ -43,7 +43,8 @@ func TestPolicyDelayToAThousandFailures(t *testing.T) {
 		for n := 1; n <= 1000; n++ {
 			d := plain.Delay(n, r)
 			if d < previous || d < p.BaseDelay || d > p.MaxDelay {
-				t.Fatalf("Delay(%d) = %d after %d, want a rise within %d and %d", n, d, previous, p.BaseDelay, p.MaxDelay)
+				t.Fatalf("Delay(%d) = %d after %d, want a rise within %d and %d",
+					n, d, previous, p.BaseDelay, p.MaxDelay)
 			}
 			previous = d
 			checkSpread(t, p, n, r, d)
@@ -75,6 +76,7 @@ func TestPolicyDelayValues(t *testing.T) {
 	def := model.Policy{}.WithDefaults()
 	none := def
 	none.Jitter = -1
+	full := model.Policy{BaseDelay: time.Second, Multiplier: 2, MaxDelay: time.Minute, Jitter: 1}
 	huge := model.Policy{BaseDelay: math.MaxInt64, Multiplier: 100, MaxDelay: math.MaxInt64, Jitter: 1}
 	for _, tc := range []struct {
 		name     string
@@ -93,8 +95,7 @@ func TestPolicyDelayValues(t *testing.T) {
 		{"jitter low", def, 1, 0, 800 * time.Millisecond},
 		{"jitter middle", def, 1, 0.5, time.Second},
 		{"jitter on top of the cap", def, 100, 0.75, 330 * time.Second},
-		{"never zero", model.Policy{BaseDelay: time.Second, Multiplier: 2, MaxDelay: time.Minute, Jitter: 1}, 1, 0,
-			time.Millisecond},
+		{"never zero", full, 1, 0, time.Millisecond},
 		{"largest delay does not wrap", huge, 1, 0.5, math.MaxInt64},
 		{"largest delay with jitter does not wrap", huge, 1000, 0.99, math.MaxInt64},
 	} {
@@ -116,14 +117,20 @@ func TestPolicyValidateNamesFieldValueAndBound(t *testing.T) {
 	}{
 		{"defaults", func(*model.Policy) {}, ""},
 		{"smallest base", func(p *model.Policy) { p.BaseDelay = time.Millisecond }, ""},
-		{"base too small", func(p *model.Policy) { p.BaseDelay = time.Millisecond - 1 }, "BaseDelay 999.999µs must be at least 1ms"},
+		{
+			"base below", func(p *model.Policy) { p.BaseDelay = time.Millisecond - 1 },
+			"BaseDelay 999.999µs must be at least 1ms",
+		},
 		{"base negative", func(p *model.Policy) { p.BaseDelay = -1 }, "BaseDelay -1ns must be at least 1ms"},
 		{"multiplier one", func(p *model.Policy) { p.Multiplier = 1 }, ""},
 		{"multiplier shrinks", func(p *model.Policy) { p.Multiplier = 0.5 }, "Multiplier 0.5 must be 1 to 100"},
 		{"multiplier above", func(p *model.Policy) { p.Multiplier = 100.5 }, "Multiplier 100.5 must be 1 to 100"},
 		{"multiplier NaN", func(p *model.Policy) { p.Multiplier = math.NaN() }, "Multiplier NaN must be 1 to 100"},
 		{"max equals base", func(p *model.Policy) { p.MaxDelay = p.BaseDelay }, ""},
-		{"max below base", func(p *model.Policy) { p.MaxDelay = p.BaseDelay - 1 }, "MaxDelay 999.999999ms must not be below BaseDelay 1s"},
+		{
+			"max below base", func(p *model.Policy) { p.MaxDelay = p.BaseDelay - 1 },
+			"MaxDelay 999.999999ms must not be below BaseDelay 1s",
+		},
 		{"jitter one", func(p *model.Policy) { p.Jitter = 1 }, ""},
 		{"jitter none", func(p *model.Policy) { p.Jitter = -1 }, ""},
 		{"jitter above", func(p *model.Policy) { p.Jitter = 1.5 }, "Jitter 1.5 must be 0 to 1, or -1 for none"},
@@ -152,7 +159,9 @@ func TestPolicyValidateNamesFieldValueAndBound(t *testing.T) {
 
 func TestPolicyWithDefaultsKeepsWhatIsSet(t *testing.T) {
 	t.Parallel()
-	set := model.Policy{BaseDelay: time.Minute, Multiplier: 3, MaxDelay: time.Hour, Jitter: -1, MaxAttempts: 4, MaxAge: time.Hour}
+	set := model.Policy{
+		BaseDelay: time.Minute, Multiplier: 3, MaxDelay: time.Hour, Jitter: -1, MaxAttempts: 4, MaxAge: time.Hour,
+	}
 	if got := set.WithDefaults(); got != set {
 		t.Errorf("got %+v, want %+v", got, set)
 	}

@@ -97,6 +97,7 @@ func TestSameContentIgnoresDefaultedTimestampsAndState(t *testing.T) {
 		r := model.NewTransMessage("svc", &m, defaulted)
 		return &r
 	}
+	corrupt := func() *model.TransMessage { return &model.TransMessage{Properties: []byte("?")} }
 	other := at(20, true)
 	other.Status, other.Version, other.Attempts, other.LastError = model.Dead, 7, 3, "x"
 	spaced := at(20, true)
@@ -112,8 +113,8 @@ func TestSameContentIgnoresDefaultedTimestampsAndState(t *testing.T) {
 		{"both given, equal", at(10, false), at(10, false), true},
 		{"both given", at(10, false), at(20, false), false},
 		{"one given", at(10, true), at(10, false), false},
-		{"equal and corrupt", &model.TransMessage{Properties: []byte("?")}, &model.TransMessage{Properties: []byte("?")}, true},
-		{"corrupt", &model.TransMessage{Properties: []byte("?")}, at(10, true), false},
+		{"equal and corrupt", corrupt(), corrupt(), true},
+		{"corrupt", corrupt(), at(10, true), false},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()

@@ -35,7 +35,9 @@ func TestC16_ShortStringsAreBoundedInBytes(t *testing.T) {
 				_, err := model.Normalize(m, testNow(), model.Limits{})
 				return err
 			}
-			for _, ok := range []string{"", strings.Repeat("k", 255), strings.Repeat("é", 127) + "k", "\x01\t\x7f\u2028", "\ufffd"} {
+			for _, ok := range []string{
+				"", strings.Repeat("k", 255), strings.Repeat("é", 127) + "k", "\x01\t\x7f\u2028", "\ufffd",
+			} {
 				if err := try(ok); err != nil {
 					t.Errorf("%.20q: got %v, want no error", ok, err)
 				}
@@ -109,7 +111,7 @@ func TestC23_PropertiesThatCloseAChannelAreRefused(t *testing.T) {
 		{"expiration of 256 zeros", model.Properties{Expiration: strings.Repeat("0", 256)}, "expiration", "256 bytes"},
 		{"user id", model.Properties{UserID: "guest"}, "user_id", "header"},
 		{"direct reply-to", model.Properties{ReplyTo: "amq.rabbitmq.reply-to"}, "reply_to", "direct reply-to"},
-		{"direct reply-to token", model.Properties{ReplyTo: "amq.rabbitmq.reply-to.abc"}, "reply_to", "direct reply-to"},
+		{"reply-to token", model.Properties{ReplyTo: "amq.rabbitmq.reply-to.abc"}, "reply_to", "direct reply-to"},
 		{"timestamp 1970", model.Properties{Timestamp: time.Unix(0, 0)}, "", ""},
 		{"timestamp before 1970", model.Properties{Timestamp: time.Unix(-1, 0)}, "timestamp", "1969-12-31T23:59:59Z"},
 		{"timestamp just before 1970", model.Properties{Timestamp: time.Unix(0, -1)}, "timestamp", "1970"},
