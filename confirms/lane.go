@@ -204,10 +204,12 @@ func (l *lane) free(p *pending) {
 	l.se.inFlight.Add(-1)
 }
 
-// publishFailed handles an error of the library call. Two kinds are certain not to have
-// sent the message: a header it cannot encode, refused before anything else, and
-// ErrClosed, which comes before the last frame was handed over (frames before it may be
-// out; an incomplete message is none). Anything else came from the write.
+// publishFailed handles an error of the library call. All of them are certain not to have
+// sent the message. Either a header cannot be encoded, which is refused before anything
+// else, or the channel or the wire is dead: the wire takes a write whole or not at all
+// (see wire.Write) and the library reports the last one of the message, so what may be out
+// is at most a part of it, and an incomplete message is none. Messages that were taken by
+// the wire and not written are the tracker's: they end as unknown.
 func (l *lane) publishFailed(p *pending, err error) {
 	if invalid := table(p.Message.Headers).Validate(); invalid != nil {
 		p.finish(model.Outcome{
@@ -216,12 +218,15 @@ func (l *lane) publishFailed(p *pending, err error) {
 		})
 		return
 	}
-	if errors.Is(err, amqp.ErrClosed) {
-		l.se.s.requeue(p) // the next channel sends it, or the gate closes
-		return
+	if !errors.Is(err, amqp.ErrClosed) {
+		l.se.kill("write: " + err.Error())
 	}
-	p.finish(unknown(model.CodeWrite, err.Error()))
-	l.se.kill("write: " + err.Error())
+	l.se.s.requeue(p) // the next channel sends it, or the gate closes and it is deferred
+	// Nothing more can be sent here; do not take the next one to find out again.
+	select {
+	case <-l.dead:
+	case <-l.se.over:
+	}
 }
 
 // signal wakes the one reader of a channel with capacity 1.

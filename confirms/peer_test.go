@@ -1,6 +1,7 @@
 package confirms_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -362,4 +363,103 @@ func TestCloseWithOpenSendsTellsUnknown(t *testing.T) {
 		t.Fatalf("%d of 5 outcomes when Close returned", r.count())
 	}
 	r.wantAll(map[string]int{"unknown closed": 3, "deferred not-sent": 2})
+}
+
+// TestSlowButAliveIsWaitedFor: nothing to read but heartbeats far apart; the sender asks
+// and is answered, so it waits for the confirm.
+func TestSlowButAliveIsWaitedFor(t *testing.T) {
+	t.Parallel()
+	s, p, _ := scripted(t)
+	r := newResults(t)
+	m := take(t, s, r, p, "", 1)[0]
+	<-time.After(8 * time.Second) // beyond the watchdog's limit
+	must(t, m.Ack(false))
+	r.wait()
+	r.wantAll(map[string]int{"acked": 1})
+	if p.Declares("amq.direct") == 0 || s.Stats().Generation != 1 {
+		t.Errorf("%d probes in generation %d", p.Declares("amq.direct"), s.Stats().Generation)
+	}
+}
+
+// TestUnansweredCallEndsTheConnection: the peer sends heartbeats and reads nothing.
+func TestUnansweredCallEndsTheConnection(t *testing.T) {
+	t.Parallel()
+	s, _, conn := scripted(t)
+	r := newResults(t)
+	conn.StopReading()
+	r.send(s, message(t, "x", "k"))
+	r.wait()
+	r.wantAll(map[string]int{"deferred not-sent": 1})
+	must(t, s.WaitReady(testCtx(t)))
+	if got := s.Stats().Generation; got != 2 {
+		t.Errorf("generation %d, want a second connection", got)
+	}
+}
+
+func TestC09_WindowHalvesWhileAConfirmIsOverdue(t *testing.T) {
+	t.Parallel()
+	s, p, conn := scripted(t, func(c *confirms.Config) { c.Window, c.ConfirmTimeout = 10, 500*time.Millisecond })
+	r := newResults(t)
+	old := take(t, s, r, p, "", 1)[0]
+	r.wait()
+	for range 10 {
+		r.sendReserved(s, message(t, "", "k"))
+	}
+	first := make([]*amqppeer.Publish, 5)
+	for i := range first {
+		first[i] = next(t, p)
+	}
+	ctx, cancel := contextWithTimeout(t, 50*time.Millisecond)
+	defer cancel()
+	if m, err := p.NextPublish(ctx); err == nil {
+		t.Errorf("a sixth of a window of 10 was sent: tag %d", m.Tag)
+	}
+	must(t, old.Ack(false), first[4].Ack(true))
+	var last *amqppeer.Publish
+	for range 5 {
+		last = next(t, p)
+	}
+	must(t, last.Ack(true))
+	r.wait()
+	r.wantAll(map[string]int{"acked": 10, "unknown timeout": 1})
+	if conn.Channels() > 2 {
+		t.Errorf("%d channels", conn.Channels())
+	}
+}
+
+func TestChannelClosedWithAnOddCodeIsStillAChannelException(t *testing.T) {
+	t.Parallel()
+	s, p, conn := scripted(t)
+	r := newResults(t)
+	m := take(t, s, r, p, "x", 2)
+	must(t, conn.CloseChannel(m[0].Channel, 541, "INTERNAL_ERROR"))
+	r.wait()
+	r.wantAll(map[string]int{"unknown suspect": 2})
+	must(t, s.WaitReady(testCtx(t)))
+	if got := s.Stats().Generation; got != 1 {
+		t.Errorf("generation %d, want the first connection still", got)
+	}
+}
+
+func TestObserverHearsOfStateChanges(t *testing.T) {
+	t.Parallel()
+	events := make(chan string, 100)
+	s, p, conn := scripted(t, func(c *confirms.Config) {
+		c.Observer = confirms.Observer{
+			Connected:     func(string, uint64) { events <- "connected" },
+			Disconnected:  func(uint64, error) { events <- "disconnected" },
+			Blocked:       func(on bool, reason string) { events <- fmt.Sprint("blocked ", on, " ", reason) },
+			ChannelClosed: func(code int, _ string) { events <- fmt.Sprint("channel ", code) },
+		}
+	})
+	r := newResults(t)
+	m := take(t, s, r, p, "", 1)[0]
+	must(t, conn.Blocked("why"), conn.Unblocked(), conn.CloseChannel(m.Channel, 404, "NOT_FOUND"))
+	r.wait()
+	conn.Cut()
+	for _, want := range []string{"connected", "blocked true why", "blocked false ", "channel 404", "disconnected"} {
+		if got := <-events; got != want {
+			t.Errorf("event %q, want %q", got, want)
+		}
+	}
 }

@@ -66,6 +66,7 @@ type Sender struct {
 
 	closeOnce sync.Once
 	closeBy   time.Time     // until when a graceful end may take; guarded by stop
+	refusing  chan struct{} // closed by Close first of all
 	stop      chan struct{} // closed by Close: end the session
 	ended     chan struct{} // closed when the supervisor has ended
 	finished  chan struct{} // closed when all goroutines have ended
@@ -86,7 +87,7 @@ func Open(cfg Config) (*Sender, error) {
 		},
 		room: room{maxN: cfg.MaxPending, maxBytes: cfg.MaxPendingBytes},
 		gate: newToggle(), ready: newToggle(),
-		drained: make(chan struct{}, 1), stop: make(chan struct{}),
+		drained: make(chan struct{}, 1), refusing: make(chan struct{}), stop: make(chan struct{}),
 		ended: make(chan struct{}), finished: make(chan struct{}),
 	}
 	s.frameMax.Store(model.DefaultFrameMax)
@@ -110,7 +111,7 @@ func (s *Sender) WaitReady(ctx context.Context) error {
 	select {
 	case <-s.ready.whenOn():
 		return nil
-	case <-s.stop:
+	case <-s.refusing:
 		return fmt.Errorf("confirms: wait for the broker: %w", model.ErrClosed)
 	case <-ctx.Done():
 		if last := s.LastError(); last != nil {
@@ -213,6 +214,7 @@ func (s *Sender) close(ctx context.Context) (left int64) {
 	s.sendMu.Lock()
 	s.closing.Store(true)
 	s.sendMu.Unlock()
+	close(s.refusing)
 	s.room.close()
 	s.mu.Lock()
 	s.derive()

@@ -78,6 +78,8 @@ func (se *session) run(stop <-chan struct{}) error {
 	close(se.over)
 	if lost == nil {
 		se.closeGracefully()
+	} else {
+		se.sayGoodbye()
 	}
 	se.wire.kill()
 	se.wg.Wait()
@@ -103,6 +105,16 @@ func (se *session) closeGracefully() {
 	}
 	se.wire.kill() // releases the library's call whatever it waits for
 	<-done
+}
+
+// sayGoodbye lets the library's close-ok go out before the socket is closed, if it can.
+func (se *session) sayGoodbye() {
+	timer := time.NewTimer(2 * wireLinger)
+	defer timer.Stop()
+	select {
+	case <-se.wire.flushed: // the library closed the wire
+	case <-timer.C:
+	}
 }
 
 // keepLane keeps one lane of the role open until the session is over. A quarantine lane
@@ -180,14 +192,17 @@ func (se *session) setReason(reason string) {
 	}
 }
 
-// endText says why the connection ended: our own reason comes before the read error that
-// follows from it.
+// endText says why the connection ended: our own reason and a broken write come before
+// the read error that follows from them.
 func (se *session) endText(cause *amqp.Error) string {
 	se.mu.Lock()
 	defer se.mu.Unlock()
+	broken := se.wire.failure()
 	switch {
 	case se.reason != "":
 		return se.reason
+	case broken != nil && (cause == nil || !cause.Server):
+		return model.CleanText(broken.Error())
 	case cause == nil:
 		return "the channel was closed"
 	case cause.Server:

@@ -256,10 +256,13 @@ func (l *lane) conclude(cause *amqp.Error) {
 
 // judge decides what the end of the channel means for the sends without an answer.
 func (l *lane) judge(cause *amqp.Error, unresolved []*pending) {
-	if !isChannelException(cause) {
-		text := l.se.endText(cause)
+	if !isChannelException(cause, !l.se.conn.IsClosed()) {
+		code, text := model.CodeClosed, l.se.endText(cause)
+		if l.se.wire.failure() != nil {
+			code = model.CodeWrite
+		}
 		for _, p := range unresolved {
-			l.settle(p, unknown(model.CodeClosed, text))
+			l.settle(p, unknown(code, text))
 		}
 		return
 	}

@@ -38,18 +38,18 @@ func verdict(acked bool, returned amqp.Return, ok, open bool) (o model.Outcome, 
 }
 
 // isChannelException reports whether the broker closed one channel because of what was
-// done on it. The same listener also hears of the end of the connection, which has codes
-// of its own (320, 501 to 504, 530, 540, 541) or none from the broker.
-func isChannelException(e *amqp.Error) bool {
+// done on it. The same listener also hears of the end of the connection: then the library
+// has marked the connection closed before (Connection.shutdown). When both ended, the code
+// tells: the connection has codes of its own (320, 501 to 504, 530, 540, 541).
+func isChannelException(e *amqp.Error, connOpen bool) bool {
 	if e == nil || !e.Server {
 		return false
 	}
 	switch e.Code {
-	case amqp.ContentTooLarge, amqp.NoRoute, amqp.NoConsumers, amqp.AccessRefused, amqp.NotFound,
-		amqp.ResourceLocked, amqp.PreconditionFailed:
+	case amqp.ContentTooLarge, amqp.AccessRefused, amqp.NotFound, amqp.ResourceLocked, amqp.PreconditionFailed:
 		return true
 	}
-	return false
+	return connOpen
 }
 
 // pinned is the outcome of the one send that was alone on a channel when the broker

@@ -30,17 +30,22 @@ func (s *socket) Read(b []byte) (int, error) {
 
 func (s *socket) Write(b []byte) (int, error) {
 	total := 0
-	for {
+	for total < len(b) {
 		if err := s.Conn.SetWriteDeadline(time.Now().Add(s.writeTimeout)); err != nil {
 			return total, err
 		}
-		n, err := s.Conn.Write(b[total:])
+		// In pieces: one Write has one deadline, however far it gets before.
+		n, err := s.Conn.Write(b[total:min(total+writePiece, len(b))])
 		total += n
-		if err == nil || !errors.Is(err, os.ErrDeadlineExceeded) || (n == 0 && !s.patient.Load()) {
+		if err != nil && (!errors.Is(err, os.ErrDeadlineExceeded) || (n == 0 && !s.patient.Load())) {
 			return total, err
 		}
 	}
+	return total, nil
 }
+
+// writePiece is how many bytes may take up to the write timeout.
+const writePiece = 64 << 10
 
 // SetDeadline sets the read deadline: writes have their own rule.
 func (s *socket) SetDeadline(t time.Time) error { return s.Conn.SetReadDeadline(t) }
@@ -70,6 +75,7 @@ type wire struct {
 	mu      sync.Mutex
 	buf     []byte
 	err     error         // sticky: the reason no more is written
+	broken  bool          // err came from the network
 	closing bool          // no more writes; flush and end
 	low     chan struct{} // non-nil while buf is above wireHigh; closed when it is not
 
@@ -83,7 +89,7 @@ func newWire(conn net.Conn, sock *socket) *wire {
 	return w
 }
 
-// Write appends b. An earlier write error is returned for it.
+// Write appends all of b, or nothing and returns why the wire is dead.
 func (w *wire) Write(b []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -108,6 +114,16 @@ func (w *wire) full() <-chan struct{} {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.low
+}
+
+// failure returns the network's error that ended writing, if one did.
+func (w *wire) failure() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.broken {
+		return nil
+	}
+	return w.err
 }
 
 func (w *wire) wake() {
@@ -151,9 +167,10 @@ func (w *wire) flush() {
 func (w *wire) fail(err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.err == nil {
-		w.err = err
+	if !w.closing { // else the error is that we closed the socket
+		w.broken = true
 	}
+	w.err = err
 	w.buf = nil
 	if w.low != nil {
 		close(w.low)
