@@ -14,9 +14,10 @@ const maxClaimRows = 5000
 
 // due is a candidate of a claim.
 type due struct {
-	id   string
-	at   int64
-	size int64
+	id      string
+	at      int64
+	size    int64
+	version int
 }
 
 // Claim takes rows of one service that are due, oldest first, for the owner: in one short
@@ -58,7 +59,7 @@ func (s *Store) Claim(ctx context.Context, c model.Claim) (model.Claimed, error)
 func (s *Store) findDue(ctx context.Context, tx *sql.Tx, c model.Claim) (list []due, more bool, err error) {
 	query, args := s.dueQuery(c)
 	rows, err := tx.QueryContext(ctx, query, args...)
-	list, err = collect(rows, err, func(r scanner, d *due) error { return r.Scan(&d.id, &d.at, &d.size) })
+	list, err = collect(rows, err, func(r scanner, d *due) error { return r.Scan(&d.id, &d.at, &d.size, &d.version) })
 	if err != nil {
 		return nil, false, err
 	}
@@ -75,7 +76,7 @@ func (s *Store) findDue(ctx context.Context, tx *sql.Tx, c model.Claim) (list []
 // dueQuery walks the index in its own order from the lower bound up, so that there is
 // nothing to sort and nothing is locked beyond the limit.
 func (s *Store) dueQuery(c model.Claim) (query string, args []any) {
-	query = "SELECT id, next_attempt_at, size FROM " + s.sql.table + s.d.forceDue(s.opt.Prefix) +
+	query = "SELECT id, next_attempt_at, size, version FROM " + s.sql.table + s.d.forceDue(s.opt.Prefix) +
 		" WHERE service = ? AND status = 'READY' AND next_attempt_at <= " + s.d.now
 	args = []any{c.Service}
 	if c.After != (model.Cursor{}) {
@@ -89,9 +90,8 @@ func (s *Store) dueQuery(c model.Claim) (query string, args []any) {
 // take sets the lease on the candidates and reads them.
 func (s *Store) take(ctx context.Context, tx *sql.Tx, c model.Claim, list []due) ([]model.TransMessage, error) {
 	ids := make([]string, len(list))
-	at := make(map[string]int64, len(list))
 	for i, d := range list {
-		ids[i], at[d.id] = d.id, d.at
+		ids[i] = d.id
 	}
 	ordered := sortedIDs(ids)
 	cond, args := s.d.in(ordered, delayMS(c.Lease), c.Owner)
@@ -104,26 +104,21 @@ func (s *Store) take(ctx context.Context, tx *sql.Tx, c model.Claim, list []due)
 		return nil, err
 	}
 	cond, args = s.d.in(ordered)
-	rows, err := tx.QueryContext(ctx, s.d.bind("SELECT "+rowColumns+", payload, "+s.d.now+" FROM "+s.sql.table+
-		" WHERE id "+cond+" AND status = 'READY' AND claimed_by = ?"), append(args, c.Owner)...)
+	rows, err := tx.QueryContext(ctx, s.d.bind("SELECT "+rowColumns+", payload FROM "+s.sql.table+
+		" WHERE id "+cond), args...)
 	byID := make(map[string]*model.TransMessage, len(list))
 	_, err = collect(rows, err, func(r scanner, t *model.TransMessage) error {
-		var now int64
-		if err := scanRow(r, t, &t.Payload, &now); err != nil {
-			return err
-		}
-		if t.NextAttemptAt > now { // else the guard held it back
-			byID[t.ID] = t
-		}
-		return nil
+		err := scanRow(r, t, &t.Payload)
+		byID[t.ID] = t
+		return err
 	})
 	if err != nil {
 		return nil, err
 	}
 	out := make([]model.TransMessage, 0, len(byID))
-	for _, id := range ids {
-		if t := byID[id]; t != nil {
-			t.NextAttemptAt = at[id]
+	for _, d := range list {
+		if t := byID[d.id]; t != nil && t.Version == d.version+1 { // else the guard held it back
+			t.NextAttemptAt = d.at
 			out = append(out, *t)
 		}
 	}

@@ -1,9 +1,13 @@
 package gormstore
 
 import (
+	"runtime"
 	"slices"
 	"sync"
 )
+
+// maxYields bounds how often the runner lets other goroutines go first.
+const maxYields = 8
 
 // coalescer joins what concurrent callers add while one batch runs into the next batch.
 // There is no linger: an added item runs at once when nothing else does. Its runner
@@ -57,6 +61,7 @@ func (c *coalescer[T]) remove(item T) bool {
 func (c *coalescer[T]) loop() {
 	var batch []T
 	for {
+		c.yield()
 		c.mu.Lock()
 		if len(c.queue) == 0 {
 			c.running = false
@@ -70,6 +75,23 @@ func (c *coalescer[T]) loop() {
 		c.mu.Unlock()
 		c.run(batch)
 		clear(batch)
+	}
+}
+
+// yield lets goroutines that are ready to run go first, as long as that adds items. A
+// batch that ends wakes all its callers at once; without this the next statement took
+// only what the first of them had added (32 rows of 64 callers, 45 with it). It waits for
+// no clock and no event.
+func (c *coalescer[T]) yield() {
+	for have, i := 0, 0; i < maxYields; i++ {
+		runtime.Gosched()
+		c.mu.Lock()
+		n := len(c.queue)
+		c.mu.Unlock()
+		if n <= have {
+			return
+		}
+		have = n
 	}
 }
 

@@ -3,6 +3,7 @@ package gormstore_test
 import (
 	"context"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 
@@ -27,6 +28,9 @@ var servers = []struct {
 func migrated(t *testing.T, dsn string, o gormstore.Options) *gormstore.Store {
 	t.Helper()
 	o.SkipSchemaCheck = true
+	if o.InsertTimeout == 0 {
+		o.InsertTimeout = time.Minute // SQLite is slow under the race detector
+	}
 	s, err := gormstore.Open(t.Context(), dsn, o)
 	if err != nil {
 		t.Fatal(err)

@@ -39,7 +39,7 @@ func parseDSN(dsn string) (target, error) {
 		return parseSQLite(strings.TrimPrefix(rest, "//"))
 	case dsn == memoryName || strings.HasSuffix(dsn, ".db") || strings.HasSuffix(dsn, ".sqlite"):
 		return parseSQLite(dsn)
-	case strings.Contains(dsn, "@") && strings.Contains(dsn, "/"):
+	case strings.Contains(dsn, "@") && strings.Contains(dsn, "/") && !strings.Contains(dsn, "://"):
 		return parseMySQLDriverForm(dsn)
 	}
 	return target{}, errors.New("dsn has no known form; " + dsnForms)
@@ -47,8 +47,8 @@ func parseDSN(dsn string) (target, error) {
 
 const (
 	memoryName = ":memory:"
-	dsnForms   = "want mysql://user:password@host:3306/database, postgres://user:password@host:5432/database, " +
-		"sqlite:PATH or sqlite::memory:"
+	dsnForms   = "the forms are mysql://user:password@host:3306/database, " +
+		"postgres://user:password@host:5432/database, sqlite::memory: and sqlite:PATH"
 	escapeHint = "percent-encode special characters in user and password " +
 		"(@ is %40, : is %3A, / is %2F, ? is %3F, # is %23, % is %25)"
 )
@@ -59,7 +59,7 @@ func parseURL(dsn string) (*url.URL, error) {
 	if err != nil {
 		return nil, errors.New("dsn is not a valid URL: " + escapeHint)
 	}
-	if u.Host == "" || strings.Contains(u.Path, "@") {
+	if u.Host == "" || strings.Contains(u.Path, "@") || u.Fragment != "" {
 		return nil, errors.New("dsn has no host, or its password contains a reserved character: " + escapeHint)
 	}
 	return u, nil
@@ -76,7 +76,8 @@ func parseMySQLURL(dsn string) (target, error) {
 	}
 	cfg, err := mysql.ParseDSN(params)
 	if err != nil {
-		return target{}, errors.New("dsn has parameters that the driver refuses; if the password contains ?: " + escapeHint)
+		return target{}, errors.New("dsn has parameters that the driver refuses; if a ? is in the password: " +
+			escapeHint)
 	}
 	cfg.User = u.User.Username()
 	cfg.Passwd, _ = u.User.Password()
@@ -90,7 +91,7 @@ func parseMySQLURL(dsn string) (target, error) {
 
 func parseMySQLDriverForm(dsn string) (target, error) {
 	cfg, err := mysql.ParseDSN(dsn)
-	if err != nil {
+	if err != nil || cfg.Net != "tcp" && cfg.Net != "unix" { // a misread password may stand for the network
 		return target{}, errors.New("dsn is not of the form user:password@tcp(host:port)/database?parameters")
 	}
 	return mysqlTarget(cfg)
@@ -100,7 +101,7 @@ func parseMySQLDriverForm(dsn string) (target, error) {
 // (InterpolateParams), the server's own packet limit, and times for goose.
 func mysqlTarget(cfg *mysql.Config) (target, error) {
 	if cfg.DBName == "" {
-		return target{}, errors.New("dsn names no database; " + dsnForms)
+		return target{}, errors.New("dsn names no database: put /NAME after host and port")
 	}
 	cfg.InterpolateParams, cfg.MaxAllowedPacket = true, 0
 	cfg.ParseTime, cfg.Loc, cfg.MultiStatements = true, time.UTC, false
@@ -123,7 +124,7 @@ func parsePostgres(dsn string) (target, error) {
 		return target{}, errors.New("dsn is not valid for postgres: check port, sslmode and certificate files")
 	}
 	if strings.TrimPrefix(u.Path, "/") == "" && !u.Query().Has("dbname") {
-		return target{}, errors.New("dsn names no database; " + dsnForms)
+		return target{}, errors.New("dsn names no database: put /NAME after host and port")
 	}
 	if cfg.ConnectTimeout == 0 {
 		cfg.ConnectTimeout = dialTimeout

@@ -178,10 +178,10 @@ func (s *Store) wrap(op string, err error) error {
 }
 
 // storeError is the failure of an INSERT: certain, or not.
-func (s *Store) storeError(op string, ids []string, err error) error {
+func (s *Store) storeError(ids []string, err error) error {
 	kind := model.ErrStoreUnknown
 	if classify(err).certain() {
 		kind = model.ErrNotStored
 	}
-	return &model.StoreError{Kind: kind, IDs: ids, Err: s.wrap(op, err)}
+	return &model.StoreError{Kind: kind, IDs: ids, Err: s.wrap("insert", err)}
 }

@@ -17,7 +17,8 @@ func (s *Store) insertEvents(ctx context.Context, tx *sql.Tx, events []model.Eve
 		args := make([]any, 0, 7*n)
 		for i := range events[:n] {
 			e := &events[i]
-			args = append(args, e.RowID, e.Kind, string(e.Code), model.CleanText(e.Text), e.Attempts, e.Instance, e.Actor)
+			args = append(args, e.RowID, e.Kind, string(e.Code), model.CleanText(e.Text), e.Attempts,
+				e.Instance, e.Actor)
 		}
 		_, err := tx.ExecContext(ctx, s.d.bind("INSERT INTO "+s.sql.events+
 			" (row_id, at, kind, code, text, attempts, instance, actor) VALUES "+text[:len(text)-1]), args...)

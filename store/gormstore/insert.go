@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"database/sql/driver"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"time"
 
@@ -46,7 +47,7 @@ func (s *Store) Insert(ctx context.Context, rows []model.Draft) ([]model.Stored,
 		return nil, nil
 	}
 	if err := ctx.Err(); err != nil {
-		return nil, s.storeError("insert", idsOf(rows), notSentError{err})
+		return nil, s.storeError(idsOf(rows), notSentError{err})
 	}
 	u := &unit{rows: rows, done: make(chan struct{})}
 	if len(rows) == 1 {
@@ -58,6 +59,10 @@ func (s *Store) Insert(ctx context.Context, rows []model.Draft) ([]model.Stored,
 		}
 	}
 	for i := range rows {
+		if n := len(rows[i].Payload); n > s.maxBody {
+			return nil, s.storeError([]string{rows[i].ID}, notSentError{fmt.Errorf(
+				"body of %d bytes is above %d, a quarter of the server's max_allowed_packet", n, s.maxBody)})
+		}
 		u.bytes += rowBytes(&rows[i])
 	}
 	if !s.inserts.add(u) {
@@ -69,13 +74,13 @@ func (s *Store) Insert(ctx context.Context, rows []model.Draft) ([]model.Stored,
 	case <-ctx.Done():
 	}
 	if s.inserts.remove(u) {
-		return nil, s.storeError("insert", idsOf(rows), notSentError{ctx.Err()})
+		return nil, s.storeError(idsOf(rows), notSentError{ctx.Err()})
 	}
 	select {
 	case <-u.done: // both at once: the known result wins
 		return u.found, u.err
 	default:
-		return nil, s.storeError("insert", idsOf(rows), ctx.Err())
+		return nil, s.storeError(idsOf(rows), ctx.Err())
 	}
 }
 
@@ -174,7 +179,7 @@ func finish(units []*unit) {
 
 func (s *Store) fail(units []*unit, err error) {
 	for _, u := range units {
-		u.found, u.err = nil, s.storeError("insert", idsOf(u.rows), err)
+		u.found, u.err = nil, s.storeError(idsOf(u.rows), err)
 		close(u.done)
 	}
 }

@@ -3,11 +3,12 @@ package gormstore
 import (
 	"context"
 	"embed"
+	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"path"
 	"strings"
-	"testing/fstest"
 
 	"github.com/pressly/goose/v3"
 	"github.com/pressly/goose/v3/database"
@@ -100,7 +101,7 @@ func MigrationSQL(dsn string, o Options) (string, error) {
 	}
 	files, err := migrations(t.dialect, o.Prefix)
 	if err != nil {
-		return "", err
+		return "", fmt.Errorf("gormstore: migration sql: %w", err)
 	}
 	table := newStatements(dialectOf(t.dialect), o.Prefix).version
 	var b strings.Builder
@@ -114,7 +115,11 @@ func MigrationSQL(dsn string, o Options) (string, error) {
 		if err != nil {
 			return "", fmt.Errorf("gormstore: migration sql: %w", err)
 		}
-		up, _, _ := strings.Cut(string(files[name].Data), "-- +goose Down")
+		text, err := fs.ReadFile(files, name)
+		if err != nil {
+			return "", fmt.Errorf("gormstore: migration sql: %w", err)
+		}
+		up, _, _ := strings.Cut(string(text), "-- +goose Down")
 		fmt.Fprintf(&b, "\n-- %s\n%s\nINSERT INTO %s (version_id, is_applied) VALUES (%d, %s);\n", name,
 			strings.TrimSpace(strings.Replace(up, "-- +goose Up", "", 1)), table, version, truth(t.dialect))
 	}
@@ -144,22 +149,38 @@ func versionTable(dialect, table string) string {
 }
 
 // migrations are the embedded files of a dialect with the prefix put in.
-func migrations(dialect, prefix string) (fstest.MapFS, error) {
-	out := fstest.MapFS{}
-	dir := path.Join("migrations", dialect)
-	entries, err := migrationFiles.ReadDir(dir)
-	if err != nil {
-		return nil, fmt.Errorf("gormstore: embedded migrations: %w", err)
-	}
-	for _, e := range entries {
-		text, err := migrationFiles.ReadFile(path.Join(dir, e.Name()))
-		if err != nil {
-			return nil, fmt.Errorf("gormstore: embedded migrations: %w", err)
-		}
-		out[e.Name()] = &fstest.MapFile{Data: []byte(strings.ReplaceAll(string(text), "{{prefix}}", prefix))}
-	}
-	return out, nil
+func migrations(dialect, prefix string) (fs.FS, error) {
+	files, err := fs.Sub(migrationFiles, path.Join("migrations", dialect))
+	return prefixFS{files, prefix}, err
 }
+
+// prefixFS puts the prefix into the text of every file.
+type prefixFS struct {
+	fs.FS
+	prefix string
+}
+
+// Open implements fs.FS.
+func (p prefixFS) Open(name string) (fs.File, error) {
+	file, err := p.FS.Open(name)
+	if err != nil || path.Ext(name) != ".sql" {
+		return file, err
+	}
+	text, err := io.ReadAll(file)
+	if err != nil {
+		return nil, errors.Join(err, file.Close())
+	}
+	return prefixed{file, strings.NewReader(strings.ReplaceAll(string(text), "{{prefix}}", p.prefix))}, nil
+}
+
+// prefixed is a file with another text.
+type prefixed struct {
+	fs.File
+	text *strings.Reader
+}
+
+// Read implements fs.File.
+func (p prefixed) Read(b []byte) (int, error) { return p.text.Read(b) }
 
 func (s *Store) provider() (*goose.Provider, error) {
 	files, err := migrations(s.d.name, s.opt.Prefix)

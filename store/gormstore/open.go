@@ -86,7 +86,8 @@ func New(gdb *gorm.DB, o Options) (*Store, error) {
 	}
 	d := dialectOf(gdb.Name())
 	if d == nil {
-		return nil, fmt.Errorf("gormstore: new: dialect %q is not supported; want mysql, postgres or sqlite", gdb.Name())
+		return nil, fmt.Errorf("gormstore: new: dialect %q is not supported: want mysql, postgres or sqlite",
+			gdb.Name())
 	}
 	if o.AutoMigrate && d.name != dialectSQLite {
 		return nil, errors.New("gormstore: new: options: AutoMigrate is for SQLite alone; run `transmsg migrate up`")

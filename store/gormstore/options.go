@@ -59,7 +59,8 @@ func (o Options) withDefaults() (Options, error) {
 		o.InsertTimeout = DefaultInsertTimeout
 	}
 	if o.InsertTimeout < minInsertTimeout || o.InsertTimeout > maxInsertTimeout {
-		return o, fmt.Errorf("options: InsertTimeout %s must be %s to %s", o.InsertTimeout, minInsertTimeout, maxInsertTimeout)
+		return o, fmt.Errorf("options: InsertTimeout %s must be %s to %s",
+			o.InsertTimeout, minInsertTimeout, maxInsertTimeout)
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)

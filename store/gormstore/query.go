@@ -19,15 +19,45 @@ const (
 // Services returns the services that have READY rows due now, sorted. It hops over the
 // index from service to service, so its cost grows with their number, not with the rows.
 func (s *Store) Services(ctx context.Context) ([]string, error) {
+	if s.d.name == dialectMySQL {
+		list, err := s.hopServices(ctx)
+		return list, s.wrap("services", err)
+	}
 	t := s.sql.table
+	// A scalar subquery, unlike an EXISTS, cannot become a join over all rows.
 	rows, err := s.db.QueryContext(ctx, "WITH RECURSIVE s (service) AS ("+
 		"SELECT MIN(service) FROM "+t+" UNION ALL "+
 		"SELECT (SELECT m.service FROM "+t+" m WHERE m.service > s.service ORDER BY m.service LIMIT 1) "+
 		"FROM s WHERE s.service IS NOT NULL) "+
-		"SELECT service FROM s WHERE service IS NOT NULL AND EXISTS (SELECT 1 FROM "+t+" d "+
-		"WHERE d.service = s.service AND d.status = 'READY' AND d.next_attempt_at <= "+s.d.now+")")
+		"SELECT service FROM s WHERE service IS NOT NULL AND (SELECT d.next_attempt_at FROM "+t+" d "+
+		"WHERE d.service = s.service AND d.status = 'READY' ORDER BY d.next_attempt_at LIMIT 1) <= "+s.d.now+
+		" ORDER BY service")
 	list, err := collect(rows, err, func(r scanner, name *string) error { return r.Scan(name) })
 	return list, s.wrap("services", err)
+}
+
+// hopServices makes one query per service: MySQL and MariaDB read every row for the
+// recursive form, and take their loose index scan only when their statistics say so.
+func (s *Store) hopServices(ctx context.Context) ([]string, error) {
+	from := s.sql.table + s.d.forceDue(s.opt.Prefix)
+	query := "SELECT m.service, COALESCE((SELECT next_attempt_at FROM " + from +
+		" WHERE service = m.service AND status = 'READY' ORDER BY next_attempt_at LIMIT 1) <= " + s.d.now +
+		", 0) FROM (SELECT service FROM " + from +
+		" WHERE service > ? ORDER BY service LIMIT 1) m"
+	var out []string
+	var last string
+	for {
+		var due bool
+		err := s.db.QueryRowContext(ctx, query, last).Scan(&last, &due)
+		switch {
+		case errors.Is(err, sql.ErrNoRows):
+			return out, nil
+		case err != nil:
+			return nil, err
+		case due:
+			out = append(out, last)
+		}
+	}
 }
 
 // List returns rows without their payload, by rising id.

@@ -30,7 +30,9 @@ func (s *Store) Renew(ctx context.Context, owner string, ids []string, lease tim
 	return out, nil
 }
 
-func (s *Store) renewTx(ctx context.Context, tx *sql.Tx, owner string, ids []string, lease time.Duration) ([]string, error) {
+func (s *Store) renewTx(
+	ctx context.Context, tx *sql.Tx, owner string, ids []string, lease time.Duration,
+) ([]string, error) {
 	cond, args := s.d.in(ids)
 	rows, err := tx.QueryContext(ctx, s.d.bind("SELECT id FROM "+s.sql.table+s.d.forceKey()+" WHERE id "+cond+
 		" AND status = 'READY' AND version = 0 ORDER BY id"+s.d.forUpdate), args...)

@@ -36,7 +36,9 @@ func (s *Store) Restore(ctx context.Context, rows []model.TransMessage, list []m
 	return out, nil
 }
 
-func (s *Store) restoreTx(ctx context.Context, tx *sql.Tx, rows []model.TransMessage, list []model.Settlement) ([]bool, error) {
+func (s *Store) restoreTx(
+	ctx context.Context, tx *sql.Tx, rows []model.TransMessage, list []model.Settlement,
+) ([]bool, error) {
 	out := make([]bool, len(rows))
 	var events []model.Event
 	for i := range rows {

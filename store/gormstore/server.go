@@ -56,8 +56,11 @@ func (s *Store) checkPostgres(ctx context.Context) error {
 	}
 	var n int
 	err := s.db.QueryRowContext(ctx, "SELECT cardinality($1::text[])", []string{"a", "b"}).Scan(&n)
-	if err != nil || n != 2 {
-		return fmt.Errorf("the connection's driver does not take arrays: use pgx's driver (%v)", err)
+	if err == nil && n != 2 {
+		err = fmt.Errorf("got %d elements for 2", n)
+	}
+	if err != nil {
+		return fmt.Errorf("the pool's driver does not take arrays, use pgx's: %w", err)
 	}
 	return nil
 }

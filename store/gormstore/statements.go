@@ -14,7 +14,8 @@ const (
 		"next_attempt_at, created_at, updated_at, status"
 	// rowColumns are what scanRow reads; the payload follows where it is wanted.
 	rowColumns = "id, service, status, next_attempt_at, attempts, failures, claims, version, epoch, " +
-		"message_key, exchange, routing_key, properties, size, last_code, last_error, claimed_by, created_at, updated_at"
+		"message_key, exchange, routing_key, properties, size, last_code, last_error, claimed_by, " +
+		"created_at, updated_at"
 )
 
 // statements are the texts that do not depend on a call, and the table names.

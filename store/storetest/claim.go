@@ -191,8 +191,10 @@ func testClaimLease(t *testing.T, s Store) {
 func testClaimInvalid(t *testing.T, s Store) {
 	good := model.Claim{Service: svc, Owner: owner, Lease: hour, MaxRows: 1, MaxBytes: 1}
 	for name, edit := range map[string]func(*model.Claim){
-		"no rows": func(c *model.Claim) { c.MaxRows = 0 }, "too many rows": func(c *model.Claim) { c.MaxRows = 1 << 20 },
-		"no bytes": func(c *model.Claim) { c.MaxBytes = 0 }, "no lease": func(c *model.Claim) { c.Lease = 0 },
+		"no rows":       func(c *model.Claim) { c.MaxRows = 0 },
+		"too many rows": func(c *model.Claim) { c.MaxRows = 1 << 20 },
+		"no bytes":      func(c *model.Claim) { c.MaxBytes = 0 },
+		"no lease":      func(c *model.Claim) { c.Lease = 0 },
 	} {
 		c := good
 		edit(&c)
@@ -203,7 +205,7 @@ func testClaimInvalid(t *testing.T, s Store) {
 }
 
 func testClaimsSplit(t *testing.T, s Store) {
-	const rows, claimers = 600, 4
+	const rows, claimers = 300, 4
 	insert(t, s, drafts(rows)...)
 	got := make([][]string, claimers)
 	var wg sync.WaitGroup

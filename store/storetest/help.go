@@ -15,7 +15,7 @@ import (
 const (
 	svc      = "orders"
 	owner    = "host-1"
-	patience = 20 * time.Second
+	patience = time.Minute
 	hour     = time.Hour
 )
 

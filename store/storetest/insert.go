@@ -161,18 +161,18 @@ func testInsertRepeats(t *testing.T, s Store) {
 }
 
 func testInsertMany(t *testing.T, s Store) {
-	rows := drafts(1300)
+	rows := drafts(700)
 	insert(t, s, rows...)
 	got, err := s.ReadBack(bound(t), ids(rows))
 	if err != nil || len(got) != len(rows) {
 		t.Fatalf("read back: %d rows, %v, want %d", len(got), err, len(rows))
 	}
-	more := drafts(1300)
+	more := drafts(700)
 	more = append(more, draft("other body", func(m *model.Message) { m.ID = rows[0].ID }))
 	if _, err := s.Insert(bound(t), more); err != nil {
 		t.Fatal(err)
 	}
-	got, err = s.ReadBack(bound(t), ids(more[:1300]))
+	got, err = s.ReadBack(bound(t), ids(more[:700]))
 	if err != nil || len(got) != 0 {
 		t.Errorf("%d rows of a call with a conflict were stored (%v)", len(got), err)
 	}
@@ -228,7 +228,7 @@ func insertIn(t *testing.T, s Store, d model.Draft) {
 }
 
 func testInsertCallers(t *testing.T, s Store) {
-	const callers, each = 64, 20
+	const callers, each = 64, 8
 	rows := drafts(callers * each)
 	var wg sync.WaitGroup
 	for i := range callers {

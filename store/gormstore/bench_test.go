@@ -1,0 +1,117 @@
+package gormstore_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/transmsg/transmsg/model"
+	"github.com/transmsg/transmsg/store/gormstore"
+)
+
+func benchDraft(body []byte) model.Draft {
+	m := model.Message{
+		ID: model.NewID(), Exchange: "ex", RoutingKey: "orders.created", Body: body,
+		Properties: model.Properties{ContentType: "application/json"},
+	}
+	return model.Draft{TransMessage: model.NewTransMessage("orders", &m, false), Delay: 30e9}
+}
+
+// BenchmarkInsertDelete has callers insert one row each time and a batcher delete them
+// 500 at a time: the store's share of a confirmed message.
+func BenchmarkInsertDelete(b *testing.B) {
+	body := []byte(strings.Repeat("x", 1024))
+	for _, server := range servers {
+		for _, callers := range []int{1, 64, 256} {
+			b.Run(fmt.Sprintf("%s/%d", server.name, callers), func(b *testing.B) {
+				s, err := gormstore.Open(b.Context(), server.dsn(b), gormstore.Options{SkipSchemaCheck: true})
+				if err != nil {
+					b.Fatal(err)
+				}
+				defer s.Close()
+				if _, err := s.Migrate(b.Context()); err != nil {
+					b.Fatal(err)
+				}
+				b.ReportAllocs()
+				b.ResetTimer()
+				insertAndDelete(b, s, callers, body)
+				b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "rows/s")
+			})
+		}
+	}
+}
+
+func insertAndDelete(b *testing.B, s *gormstore.Store, callers int, body []byte) {
+	acked := make(chan model.RowKey, 4096)
+	var next atomic.Int64
+	var wg, del sync.WaitGroup
+	del.Go(func() {
+		keys := make([]model.RowKey, 0, 500)
+		for k := range acked {
+			if keys = append(keys, k); len(keys) == cap(keys) || len(acked) == 0 && len(keys) > 200 {
+				if _, err := s.Delete(context.Background(), keys); err != nil {
+					b.Error(err)
+				}
+				keys = keys[:0]
+			}
+		}
+		if _, err := s.Delete(context.Background(), keys); err != nil {
+			b.Error(err)
+		}
+	})
+	for range callers {
+		wg.Go(func() {
+			for next.Add(1) <= int64(b.N) {
+				d := benchDraft(body)
+				if _, err := s.Insert(context.Background(), []model.Draft{d}); err != nil {
+					b.Error(err)
+					return
+				}
+				acked <- model.RowKey{ID: d.ID}
+			}
+		})
+	}
+	wg.Wait()
+	close(acked)
+	del.Wait()
+}
+
+// BenchmarkRaw is the limit: one connection inserts and deletes rows of one multi-row
+// statement, with nothing around it.
+func BenchmarkRaw(b *testing.B) {
+	body := []byte(strings.Repeat("x", 1024))
+	for _, server := range servers {
+		for _, rows := range []int{1, 10, 50, 100, 250, 500} {
+			b.Run(fmt.Sprintf("%s/%d", server.name, rows), func(b *testing.B) {
+				s, err := gormstore.Open(b.Context(), server.dsn(b), gormstore.Options{SkipSchemaCheck: true})
+				if err != nil {
+					b.Fatal(err)
+				}
+				defer s.Close()
+				if _, err := s.Migrate(b.Context()); err != nil {
+					b.Fatal(err)
+				}
+				b.ReportAllocs()
+				b.ResetTimer()
+				for done := 0; done < b.N; done += rows {
+					list := make([]model.Draft, rows)
+					keys := make([]model.RowKey, rows)
+					for i := range list {
+						list[i] = benchDraft(body)
+						keys[i].ID = list[i].ID
+					}
+					if _, err := s.Insert(b.Context(), list); err != nil {
+						b.Fatal(err)
+					}
+					if _, err := s.Delete(b.Context(), keys); err != nil {
+						b.Fatal(err)
+					}
+				}
+				b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "rows/s")
+			})
+		}
+	}
+}

@@ -1,0 +1,16 @@
+package gormstore
+
+import (
+	"database/sql"
+
+	"github.com/transmsg/transmsg/model"
+)
+
+// Pool is the store's own pool.
+func (s *Store) Pool() *sql.DB { return s.db }
+
+// DueQuery is the locking query of a claim.
+func (s *Store) DueQuery(c model.Claim) (string, []any) { return s.dueQuery(c) }
+
+// VersionAtLeast compares a server's version text.
+var VersionAtLeast = versionAtLeast

@@ -1,0 +1,132 @@
+package gormstore_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/libtnb/sqlite"
+	gormmysql "gorm.io/driver/mysql"
+	gormpostgres "gorm.io/driver/postgres"
+	"gorm.io/gorm"
+	"gorm.io/gorm/logger"
+
+	"github.com/transmsg/transmsg/internal/dbtest"
+	"github.com/transmsg/transmsg/model"
+	"github.com/transmsg/transmsg/store/gormstore"
+	"github.com/transmsg/transmsg/store/storetest"
+)
+
+// callersPool opens gorm the way a service does, with its own settings.
+func callersPool(t *testing.T, d gorm.Dialector) *gorm.DB {
+	t.Helper()
+	db, err := gorm.Open(d, &gorm.Config{Logger: logger.Discard})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		pool, err := db.DB()
+		if err == nil {
+			err = pool.Close()
+		}
+		if err != nil {
+			t.Error(err)
+		}
+	})
+	return db
+}
+
+func onCallersPool(t *testing.T, db *gorm.DB) *gormstore.Store {
+	t.Helper()
+	s, err := gormstore.New(db, gormstore.Options{SkipSchemaCheck: true, InsertTimeout: time.Minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	if _, err := s.Migrate(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// TestConformanceOnCallersPool: MySQL's sessions are REPEATABLE READ here and the driver
+// prepares every statement.
+func TestConformanceOnCallersPool(t *testing.T) {
+	t.Parallel()
+	storetest.Run(t, func(t *testing.T) storetest.Store {
+		return onCallersPool(t, callersPool(t, gormmysql.Open(dbtest.MySQL(t)+"?parseTime=true")))
+	})
+}
+
+func TestNewOnPostgresAndSQLite(t *testing.T) {
+	t.Parallel()
+	for name, d := range map[string]gorm.Dialector{
+		"postgres": gormpostgres.Open(dbtest.Postgres(t)), "sqlite": sqlite.Open(dbtest.SQLite(t)),
+	} {
+		s := onCallersPool(t, callersPool(t, d))
+		rows := batch(700)
+		if got, err := s.Insert(t.Context(), rows); err != nil || len(got) != 700 || present(t, s, rows...) != 700 {
+			t.Errorf("%s: %v", name, err)
+		}
+		rows[0].Payload = []byte("other")
+		if got, err := s.Insert(t.Context(), rows[:2]); err != nil || got[0] != model.StoredOther {
+			t.Errorf("%s: got %v, %v, want other", name, got, err)
+		}
+		c, err := s.Claim(t.Context(), model.Claim{Service: "orders", Lease: hour, MaxRows: 1, MaxBytes: 1})
+		if err != nil || len(c.Rows) != 0 { // none is due
+			t.Errorf("%s: claimed %d, %v", name, len(c.Rows), err)
+		}
+		if n, err := s.Delete(t.Context(), []model.RowKey{{ID: rows[0].ID}}); err != nil || n != 1 {
+			t.Errorf("%s: deleted %d, %v", name, n, err)
+		}
+	}
+}
+
+// TestNewLeavesSessionsAlone: the level is set per transaction.
+func TestNewLeavesSessionsAlone(t *testing.T) {
+	t.Parallel()
+	db := callersPool(t, gormmysql.Open(dbtest.MySQL(t)+"?parseTime=true"))
+	pool, err := db.DB()
+	if err != nil {
+		t.Fatal(err)
+	}
+	pool.SetMaxOpenConns(1)
+	level := func() (text string) {
+		if err := pool.QueryRowContext(t.Context(), "SELECT variable_value FROM information_schema.session_variables "+
+			"WHERE variable_name IN ('tx_isolation', 'transaction_isolation') LIMIT 1").Scan(&text); err != nil {
+			t.Fatal(err)
+		}
+		return text
+	}
+	before := level()
+	s := onCallersPool(t, db)
+	if _, err := s.Insert(t.Context(), batch(700)); err != nil {
+		t.Fatal(err)
+	}
+	c := model.Claim{Service: "orders", Lease: hour, MaxRows: 1, MaxBytes: 1}
+	if _, err := s.Claim(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Delete(t.Context(), []model.RowKey{{ID: model.NewID()}}); err != nil {
+		t.Fatal(err)
+	}
+	if after := level(); after != before || !strings.Contains(before, "REPEATABLE") {
+		t.Errorf("level of the caller's session: before %q, after %q, want it unchanged", before, after)
+	}
+}
+
+func TestNewChecksTheServerAndSchema(t *testing.T) {
+	t.Parallel()
+	db := callersPool(t, gormmysql.Open(dbtest.MySQL(t)))
+	_, err := gormstore.New(db, gormstore.Options{})
+	if err == nil || !strings.Contains(err.Error(), "transmsg migrate up") {
+		t.Errorf("without a schema: got %v", err)
+	}
+	lax := callersPool(t, gormmysql.Open(dbtest.MySQL(t)+"?sql_mode=%27%27"))
+	if _, err := gormstore.New(lax, gormstore.Options{}); err == nil || !strings.Contains(err.Error(), "STRICT") {
+		t.Errorf("not strict: got %v", err)
+	}
+	if _, err := gormstore.New(db, gormstore.Options{AutoMigrate: true}); err == nil {
+		t.Error("AutoMigrate on a server is accepted")
+	}
+}

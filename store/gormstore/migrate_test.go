@@ -1,0 +1,168 @@
+package gormstore_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/transmsg/transmsg/internal/dbtest"
+	"github.com/transmsg/transmsg/model"
+	"github.com/transmsg/transmsg/store/gormstore"
+)
+
+// eachServer runs a test on a fresh database of every server.
+func eachServer(t *testing.T, test func(t *testing.T, dsn string)) {
+	t.Helper()
+	for _, server := range servers {
+		t.Run(server.name, func(t *testing.T) {
+			t.Parallel()
+			test(t, server.dsn(t))
+		})
+	}
+}
+
+func unchecked(t *testing.T, dsn string, o gormstore.Options) *gormstore.Store {
+	t.Helper()
+	o.SkipSchemaCheck = true
+	s, err := gormstore.Open(t.Context(), dsn, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	return s
+}
+
+func TestOpenWithoutSchemaNamesTheCommand(t *testing.T) {
+	t.Parallel()
+	eachServer(t, func(t *testing.T, dsn string) {
+		_, err := gormstore.Open(t.Context(), dsn, gormstore.Options{})
+		if err == nil || !strings.Contains(err.Error(), "transmsg migrate up") {
+			t.Errorf("got %v, want it to name `transmsg migrate up`", err)
+		}
+	})
+}
+
+func TestMigrateTwiceAndStatus(t *testing.T) {
+	t.Parallel()
+	eachServer(t, func(t *testing.T, dsn string) {
+		s := unchecked(t, dsn, gormstore.Options{Prefix: "app_"})
+		pending, err := s.Migrations(t.Context())
+		if err != nil || len(pending) == 0 || slices.ContainsFunc(pending, applied) {
+			t.Fatalf("before: %v, %v, want all pending", pending, err)
+		}
+		if err := s.CheckSchema(t.Context()); err == nil || !strings.Contains(err.Error(), "transmsg migrate up") {
+			t.Errorf("version table without migrations: got %v", err)
+		}
+		done, err := s.Migrate(t.Context())
+		if err != nil || len(done) != len(pending) {
+			t.Fatalf("migrate: %v, %v", done, err)
+		}
+		again, err := s.Migrate(t.Context())
+		if err != nil || len(again) != 0 {
+			t.Errorf("second time: %v, %v, want nothing to do", again, err)
+		}
+		after, err := s.Migrations(t.Context())
+		if err != nil || !slices.Equal(after, done) {
+			t.Errorf("after: %v, %v, want %v", after, err, done)
+		}
+		if err := s.CheckSchema(t.Context()); err != nil {
+			t.Error(err)
+		}
+		d := benchDraft([]byte("x"))
+		if _, err := s.Insert(t.Context(), []model.Draft{d}); err != nil {
+			t.Error(err)
+		}
+		var n int
+		row := s.Pool().QueryRowContext(t.Context(), "SELECT COUNT(*) FROM app_trans_message")
+		if err := row.Scan(&n); err != nil || n != 1 {
+			t.Errorf("%d rows in the table with the prefix (%v)", n, err)
+		}
+	})
+}
+
+func applied(m gormstore.Migration) bool { return m.Applied }
+
+// TestMigrationSQLAppliedByHand runs the printed text and expects that nothing is left
+// to do and that the store works on it.
+func TestMigrationSQLAppliedByHand(t *testing.T) {
+	t.Parallel()
+	eachServer(t, func(t *testing.T, dsn string) {
+		text, err := gormstore.MigrationSQL(dsn, gormstore.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := unchecked(t, dsn, gormstore.Options{})
+		for stmt := range strings.SplitSeq(withoutComments(text), ";") {
+			if strings.TrimSpace(stmt) == "" {
+				continue
+			}
+			if _, err := s.Pool().ExecContext(t.Context(), stmt); err != nil {
+				t.Fatalf("%v in:\n%s", err, stmt)
+			}
+		}
+		if err := s.CheckSchema(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if done, err := s.Migrate(t.Context()); err != nil || len(done) != 0 {
+			t.Errorf("migrate after the printed text: %v, %v, want nothing to do", done, err)
+		}
+	})
+}
+
+func withoutComments(text string) string {
+	var b strings.Builder
+	for line := range strings.Lines(text) {
+		if !strings.HasPrefix(strings.TrimSpace(line), "--") {
+			b.WriteString(line)
+		}
+	}
+	return b.String()
+}
+
+func TestSchemaVersionsAccepted(t *testing.T) {
+	t.Parallel()
+	eachServer(t, func(t *testing.T, dsn string) {
+		s := migrated(t, dsn, gormstore.Options{})
+		add := func(version string) {
+			_, err := s.Pool().ExecContext(t.Context(), "INSERT INTO transmsg_schema_version "+
+				"(version_id, is_applied) VALUES ("+version+", true)")
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		add("2")
+		if err := s.CheckSchema(t.Context()); err != nil {
+			t.Errorf("the next schema version is refused: %v", err)
+		}
+		add("3")
+		if err := s.CheckSchema(t.Context()); err == nil || !strings.Contains(err.Error(), "upgrade") {
+			t.Errorf("a far newer schema: got %v, want it refused", err)
+		}
+	})
+}
+
+func TestSQLiteMigratesByItself(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		dsn string
+		o   gormstore.Options
+	}{
+		{"sqlite::memory:", gormstore.Options{}},
+		{":memory:", gormstore.Options{}},
+		{dbtest.SQLite(t), gormstore.Options{AutoMigrate: true}},
+		{"sqlite:" + t.TempDir() + "/with space%20 ü.db", gormstore.Options{AutoMigrate: true}},
+	} {
+		s, err := gormstore.Open(t.Context(), c.dsn, c.o)
+		if err != nil {
+			t.Errorf("%s: %v", c.dsn, err)
+			continue
+		}
+		d := benchDraft([]byte("x"))
+		if got, err := s.Insert(t.Context(), []model.Draft{d}); err != nil || got[0] != model.StoredNew {
+			t.Errorf("%s: %v, %v", c.dsn, got, err)
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}

@@ -1,0 +1,176 @@
+package gormstore_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/transmsg/transmsg/model"
+	"github.com/transmsg/transmsg/store/gormstore"
+)
+
+// fill stores n rows that are not due and a few that are.
+func fill(t *testing.T, s *gormstore.Store, n int) {
+	t.Helper()
+	rows := batch(n)
+	for i := range rows {
+		rows[i].Delay = hour
+		if i%100 == 0 {
+			rows[i].Delay = 0
+		}
+	}
+	if _, err := s.Insert(t.Context(), rows); err != nil {
+		t.Fatal(err)
+	}
+	analyze := map[string]string{
+		"mysql": "ANALYZE TABLE trans_message", "postgres": "ANALYZE trans_message", "sqlite": "ANALYZE",
+	}
+	if _, err := s.Pool().ExecContext(t.Context(), analyze[s.Dialect()]); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestC36_ClaimWalksTheIndexInOrder: no claim sorts, and none reads rows outside of the
+// index range of what is due, with a cursor or without.
+func TestC36_ClaimWalksTheIndexInOrder(t *testing.T) {
+	t.Parallel()
+	eachServer(t, func(t *testing.T, dsn string) {
+		s := migrated(t, dsn, gormstore.Options{})
+		fill(t, s, 2000)
+		for name, after := range map[string]model.Cursor{
+			"from the start": {}, "after a cursor": {DueAt: 1, ID: "0"},
+		} {
+			query, args := s.DueQuery(model.Claim{Service: "orders", MaxRows: 50, After: after})
+			plan := explain(t, s, query, args)
+			t.Logf("%s: %s", name, plan)
+			if !strings.Contains(plan, "trans_message_due") {
+				t.Errorf("%s: the index of due rows is not used:\n%s", name, plan)
+			}
+			for _, bad := range []string{
+				"filesort", "temporary", "Sort", "TEMP B-TREE", "Seq Scan", "SCAN trans_message",
+			} {
+				if strings.Contains(plan, bad) {
+					t.Errorf("%s: %s in the plan:\n%s", name, bad, plan)
+				}
+			}
+		}
+	})
+}
+
+func explain(t *testing.T, s *gormstore.Store, query string, args []any) string {
+	t.Helper()
+	verb := map[string]string{
+		"mysql": "EXPLAIN ", "postgres": "EXPLAIN (ANALYZE, COSTS OFF) ", "sqlite": "EXPLAIN QUERY PLAN ",
+	}
+	rows, err := s.Pool().QueryContext(t.Context(), verb[s.Dialect()]+query, args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rows.Close()
+	columns, err := rows.Columns()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b strings.Builder
+	for rows.Next() {
+		values := make([]any, len(columns))
+		for i := range values {
+			values[i] = new(any)
+		}
+		if err := rows.Scan(values...); err != nil {
+			t.Fatal(err)
+		}
+		for _, v := range values {
+			if raw, ok := (*v.(*any)).([]byte); ok {
+				fmt.Fprintf(&b, "%s | ", raw)
+			} else {
+				fmt.Fprintf(&b, "%v | ", *v.(*any))
+			}
+		}
+		b.WriteByte('\n')
+	}
+	if err := rows.Err(); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+// TestClaimReadsOnlyWhatIsDue counts the rows that MySQL touches.
+func TestClaimReadsOnlyWhatIsDue(t *testing.T) {
+	t.Parallel()
+	s := migrated(t, servers[0].dsn(t), gormstore.Options{MaxOpenConns: 1})
+	fill(t, s, 2000) // 20 are due
+	before := handlerReads(t, s)
+	got, err := s.Claim(t.Context(), model.Claim{Service: "orders", Lease: hour, MaxRows: 50, MaxBytes: 1 << 20})
+	if err != nil || len(got.Rows) != 20 {
+		t.Fatalf("claimed %d rows, %v, want 20", len(got.Rows), err)
+	}
+	// Each row: once by the index, once to update, once to read.
+	if reads := handlerReads(t, s) - before; reads > 200 {
+		t.Errorf("a claim of 20 rows among 2000 read %d", reads)
+	}
+}
+
+// TestSettleAndDeleteReadOnlyTheirRows counts the rows that MySQL touches.
+func TestSettleAndDeleteReadOnlyTheirRows(t *testing.T) {
+	t.Parallel()
+	s := migrated(t, servers[0].dsn(t), gormstore.Options{MaxOpenConns: 1})
+	fill(t, s, 2000)
+	rows := batch(10)
+	if _, err := s.Insert(t.Context(), rows); err != nil {
+		t.Fatal(err)
+	}
+	list := make([]model.Settlement, len(rows))
+	keys := make([]model.RowKey, len(rows))
+	for i := range rows {
+		list[i] = model.Settlement{ID: rows[i].ID, Status: model.Ready, Outcome: model.Outcome{Kind: model.Nacked}}
+		keys[i] = model.RowKey{ID: rows[i].ID}
+	}
+	before := handlerReads(t, s)
+	if _, err := s.Settle(t.Context(), list); err != nil {
+		t.Fatal(err)
+	}
+	if reads := handlerReads(t, s) - before; reads > 200 {
+		t.Errorf("a settlement of 10 rows among 2000 read %d", reads)
+	}
+	before = handlerReads(t, s)
+	if _, err := s.Delete(t.Context(), keys); err != nil {
+		t.Fatal(err)
+	}
+	if reads := handlerReads(t, s) - before; reads > 200 {
+		t.Errorf("a delete of 10 rows among 2000 read %d", reads)
+	}
+}
+
+// handlerReads is the number of rows that this session has read.
+func handlerReads(t *testing.T, s *gormstore.Store) int {
+	t.Helper()
+	var n int
+	err := s.Pool().QueryRowContext(t.Context(), "SELECT SUM(variable_value) FROM information_schema.session_status "+
+		"WHERE variable_name IN ('Handler_read_first','Handler_read_key','Handler_read_last','Handler_read_next',"+
+		"'Handler_read_prev','Handler_read_rnd','Handler_read_rnd_next')").Scan(&n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+func TestOwnPoolIsReadCommitted(t *testing.T) {
+	t.Parallel()
+	for i, query := range []string{"SELECT @@tx_isolation", "SHOW transaction_isolation"} {
+		s := migrated(t, servers[i].dsn(t), gormstore.Options{})
+		var version, level string
+		if err := s.Pool().QueryRowContext(t.Context(), "SELECT version()").Scan(&version); err != nil {
+			t.Fatal(err)
+		}
+		if i == 0 && !strings.Contains(version, "MariaDB") {
+			query = "SELECT @@transaction_isolation"
+		}
+		if err := s.Pool().QueryRowContext(t.Context(), query).Scan(&level); err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.ToLower(strings.ReplaceAll(level, "-", " ")); got != "read committed" {
+			t.Errorf("%s: level %q, want read committed", servers[i].name, got)
+		}
+	}
+}
