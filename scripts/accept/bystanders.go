@@ -75,7 +75,8 @@ func (b *bystanders) round(ctx context.Context) (figures, error) {
 	}
 	guilty := ids[bad]
 	others := slices.Delete(slices.Clone(ids), bad, bad+1)
-	if err := until(ctx, time.Minute, "only the guilty row is left, and charged", func(ctx context.Context) (bool, error) {
+	const calm = "only the guilty row is left, and charged"
+	if err := until(ctx, time.Minute, calm, func(ctx context.Context) (bool, error) {
 		rows, err := b.db.rows(ctx)
 		r := rows[guilty]
 		left := 0
@@ -166,7 +167,8 @@ func (b *bystanders) look(ctx context.Context, bad int, guilty string, others []
 		return nil, err
 	}
 	r := rows[guilty]
-	b.Breaches.Equal("the guilty row", fmt.Sprint(r.Status, " ", r.Code, " attempts ", r.Attempts), "READY 404 attempts 1")
+	state := fmt.Sprint(r.Status, " ", r.Code, " attempts ", r.Attempts)
+	b.Breaches.Equal("the guilty row", state, "READY 404 attempts 1")
 	charged, err := b.db.charged(ctx)
 	if err != nil {
 		return nil, err

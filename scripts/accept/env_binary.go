@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -25,16 +24,14 @@ func (w *world) build(ctx context.Context, _ worldOptions) error {
 	return nil
 }
 
-// transmsg runs the binary to its end and returns its standard output.
-func (w *world) transmsg(ctx context.Context, args ...string) (string, error) {
+// transmsg runs the binary to its end.
+func (w *world) transmsg(ctx context.Context, args ...string) error {
 	cmd := exec.CommandContext(ctx, w.binary, args...)
 	cmd.Dir, cmd.Env = w.Dir, plainEnv()
-	out, err := cmd.Output()
-	var exit *exec.ExitError
-	if errors.As(err, &exit) {
-		return string(out), fmt.Errorf("transmsg %s: %w: %s", args[0], err, strings.TrimSpace(string(exit.Stderr)))
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("transmsg %s: %w: %s", args[0], err, strings.TrimSpace(string(out)))
 	}
-	return string(out), err
+	return nil
 }
 
 // plainEnv is our environment without settings of transmsg: the binary gets

@@ -19,6 +19,7 @@ const childArg = "-child"
 func children() map[string]func(context.Context, []byte) error {
 	return map[string]func(context.Context, []byte) error{
 		"publish": publishChild,
+		"commit":  commitChild,
 	}
 }
 

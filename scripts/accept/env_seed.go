@@ -67,7 +67,7 @@ func (e *env) value() any {
 	case 3:
 		return bytesOf(e.Rand, e.Rand.IntN(64))
 	case 4:
-		return []any{true, int32(e.Rand.Int32()), nil}
+		return []any{true, e.Rand.Int32(), nil}
 	default:
 		return map[string]any{letters(e.Rand, 3): e.Rand.IntN(2) == 0}
 	}

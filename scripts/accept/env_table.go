@@ -35,10 +35,8 @@ func openTable(dialect, dsn string) (*table, error) {
 }
 
 // rebind turns the placeholders ? into those of the dialect.
-func (t *table) rebind(query string) string { return rebind(t.dialect, query) }
-
-func rebind(dialect, query string) string {
-	if dialect != "postgres" {
+func (t *table) rebind(query string) string {
+	if t.dialect != "postgres" {
 		return query
 	}
 	var b strings.Builder
@@ -71,8 +69,8 @@ func (t *table) number(ctx context.Context, query string, args ...any) (int, err
 }
 
 // count returns the number of stored messages for which the condition holds.
-func (t *table) count(ctx context.Context, where string, args ...any) (int, error) {
-	return t.number(ctx, "SELECT COUNT(*) FROM trans_message WHERE "+where, args...)
+func (t *table) count(ctx context.Context, where string) (int, error) {
+	return t.number(ctx, "SELECT COUNT(*) FROM trans_message WHERE "+where)
 }
 
 // empty is for until: no message is stored.

@@ -22,7 +22,8 @@ func (w *world) harvest(ctx context.Context, queue string) ([]amqp.Delivery, err
 		return nil, err
 	}
 	mark := "mark-" + uuid.NewString()
-	if err := client.Publish(ctx, "", queue, amqp.Publishing{MessageId: mark, DeliveryMode: amqp.Persistent}); err != nil {
+	end := amqp.Publishing{MessageId: mark, DeliveryMode: amqp.Persistent}
+	if err := client.Publish(ctx, "", queue, end); err != nil {
 		return nil, fmt.Errorf("mark the end of %s: %w", queue, err)
 	}
 	conn, err := amqp.Dial(w.url)

@@ -139,8 +139,7 @@ func (w *world) client() (*amqptest.Client, error) {
 }
 
 func (w *world) migrate(ctx context.Context, _ worldOptions) error {
-	_, err := w.transmsg(ctx, "migrate", "up", "--store", w.dsn)
-	return err
+	return w.transmsg(ctx, "migrate", "up", "--store", w.dsn)
 }
 
 // serversOnly refuses SQLite for a check about what only servers have.

@@ -68,7 +68,8 @@ func parse(args []string, checks map[string]check, stderr io.Writer) (options, e
 	fs := flag.NewFlagSet("accept", flag.ContinueOnError)
 	fs.SetOutput(io.Discard)
 	fs.Uint64Var(&opts.seed, "seed", 1, "repeats a run: every random choice comes from it")
-	fs.StringVar(&store, "store", "", "mysql, postgres, sqlite or all (without it mysql and then postgres, roundtrip all)")
+	fs.StringVar(&store, "store", "", "mysql, postgres, sqlite or all; "+
+		"without it mysql and then postgres, for roundtrip all")
 	fs.BoolVar(&opts.keep, "keep", false, "leave rows, queues and folders for inspection")
 	fs.StringVar(&opts.root, "root", ".", "root of the repository")
 	var names []string

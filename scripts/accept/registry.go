@@ -6,6 +6,7 @@ func registry() map[string]check {
 	all := []check{
 		demoCheck(),
 		countsCheck(),
+		transactionsCheck(),
 		killCheck(),
 		outageCheck(),
 		returnStormCheck(),

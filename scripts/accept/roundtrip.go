@@ -19,7 +19,7 @@ import (
 func roundtripCheck() check {
 	return check{
 		name:   "roundtrip",
-		about:  "headers of every AMQP type, all properties and hard bodies arrive equal, sent directly and from the table",
+		about:  "headers of every AMQP type, all properties, hard bodies: equal, sent directly and from the table",
 		stores: "all",
 		run: func(ctx context.Context, e *env) (figures, error) {
 			w, err := newWorld(ctx, e, worldOptions{})

@@ -28,19 +28,26 @@ func (r *roundtrip) headerValues() []typed {
 	values := []typed{
 		same("V", nil), same("t true", true), same("t false", false),
 		same("b", int8(rnd.Uint32())), same("b least", int8(math.MinInt8)), same("B", uint8(rnd.Uint32())),
-		same("B most", uint8(math.MaxUint8)), same("s", int16(rnd.Uint32())), same("s least", int16(math.MinInt16)),
+		same("B most", uint8(math.MaxUint8)),
+		same("s", int16(rnd.Uint32())), same("s least", int16(math.MinInt16)),
 		same("u", uint16(rnd.Uint32())), same("u most", uint16(math.MaxUint16)),
 		same("I", int32(rnd.Uint32())), same("I least", int32(math.MinInt32)),
 		same("i", rnd.Uint32()), same("i most", uint32(math.MaxUint32)),
 		same("l", int64(rnd.Uint64())), same("l least", int64(math.MinInt64)), same("l most", int64(math.MaxInt64)),
-		same("f", rnd.Float32()), same("f least", float32(math.SmallestNonzeroFloat32)), same("f most", float32(-math.MaxFloat32)),
-		same("d", rnd.NormFloat64()*1e300), same("d most", math.MaxFloat64), same("d least", math.SmallestNonzeroFloat64),
+		same("f", rnd.Float32()), same("f least", float32(math.SmallestNonzeroFloat32)),
+		same("f most", float32(-math.MaxFloat32)),
+		same("d", rnd.NormFloat64()*1e300), same("d most", math.MaxFloat64),
+		same("d least", math.SmallestNonzeroFloat64),
 		same("d -0", math.Copysign(0, -1)), // NaN and infinities are refused: no broker takes them
-		{"D", model.Decimal{Scale: 3, Value: -rnd.Int32()}, nil}, {"D most", model.Decimal{Scale: 255, Value: math.MaxInt32}, nil},
+		{"D", model.Decimal{Scale: 3, Value: -rnd.Int32()}, nil},
+		{"D most", model.Decimal{Scale: 255, Value: math.MaxInt32}, nil},
 		same("S", text), same("S empty", ""), same("S long", strings.Repeat("é", 2000)), same("S NUL", "a\x00b"),
 		same("x", blob), same("x empty", []byte{}), same("x all", allBytes()),
-		same("T", at), {"T with parts", at.Add(time.Duration(rnd.IntN(1e9))).In(time.FixedZone("", 3600)), at},
-		{"int", -7 - rnd.IntN(1e9), nil}, {"uint", uint(rnd.Uint32()), nil}, {"duration list", []string{"a", text}, []any{"a", text}},
+		same("T", at),
+		{"T with parts", at.Add(time.Duration(rnd.IntN(1e9))).In(time.FixedZone("", 3600)), at},
+		{"int", -7 - rnd.IntN(1e9), nil},
+		{"uint", uint(rnd.Uint32()), nil},
+		{"list of strings", []string{"a", text}, []any{"a", text}},
 		{"table of ints", map[string]int{"n": 5}, amqp.Table{"n": int64(5)}},
 	}
 	for i, v := range values {
@@ -65,8 +72,10 @@ func nested(values []typed) []typed {
 		giveTable[v.name], wantTable[v.name] = v.give, v.want
 	}
 	return []typed{
-		{"A", giveList, wantList}, {"F", giveTable, wantTable},
-		{"A empty", []any{}, []any{}}, {"F empty", map[string]any{}, amqp.Table{}},
+		{"A", giveList, wantList},
+		{"F", giveTable, wantTable},
+		{"A empty", []any{}, []any{}},
+		{"F empty", map[string]any{}, amqp.Table{}},
 		{"A of F of A", []any{map[string]any{"deep": giveList}}, []any{amqp.Table{"deep": wantList}}},
 	}
 }
@@ -89,8 +98,11 @@ func (r *roundtrip) specimens() []specimen {
 		name string
 		body []byte
 	}{
-		{"empty body", nil}, {"one NUL", []byte{0}}, {"all 256 values", allBytes()},
-		{"1 MiB random", bytesOf(r.Rand, 1<<20)}, {"random size", bytesOf(r.Rand, size(r.Rand, 1<<18))},
+		{"empty body", nil},
+		{"one NUL", []byte{0}},
+		{"all 256 values", allBytes()},
+		{"1 MiB random", bytesOf(r.Rand, 1<<20)},
+		{"random size", bytesOf(r.Rand, size(r.Rand, 1<<18))},
 	} {
 		s := all
 		s.name, s.message.Body = body.name, body.body
@@ -109,9 +121,12 @@ func (r *roundtrip) specimens() []specimen {
 // properties sets all of them.
 func (r *roundtrip) properties() model.Properties {
 	return model.Properties{
-		ContentType: "application/x-" + letters(r.Rand, 8), ContentEncoding: "gzip", Priority: uint8(1 + r.Rand.IntN(255)),
-		CorrelationID: r.name("corr"), ReplyTo: r.name("reply"), Expiration: fmt.Sprint(3_600_000 + r.Rand.IntN(1e6)),
-		Type: strings.Repeat("é", 127), AppID: r.name("app"), Timestamp: time.Unix(r.Rand.Int64N(1<<33), 5).UTC(),
+		ContentType: "application/x-" + letters(r.Rand, 8), ContentEncoding: "gzip",
+		Priority:      uint8(1 + r.Rand.IntN(255)),
+		CorrelationID: r.name("corr"), ReplyTo: r.name("reply"),
+		Expiration: fmt.Sprint(3_600_000 + r.Rand.IntN(1e6)),
+		Type:       strings.Repeat("é", 127), AppID: r.name("app"),
+		Timestamp: time.Unix(r.Rand.Int64N(1<<33), 5).UTC(),
 	}
 }
 
