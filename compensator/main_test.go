@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9/logging"
 	"go.uber.org/goleak"
 )
 
@@ -12,5 +13,6 @@ func TestMain(m *testing.M) {
 	if zone, err := time.LoadLocation("America/New_York"); err == nil {
 		time.Local = zone
 	}
+	logging.Disable() // go-redis writes to standard error what our tests provoke
 	goleak.VerifyTestMain(m)
 }
