@@ -167,8 +167,11 @@ func waitReady(ctx context.Context, s *confirms.Sender, atMost time.Duration) er
 	ctx, cancel := context.WithTimeout(ctx, atMost)
 	defer cancel()
 	err := s.WaitReady(ctx)
-	if errors.Is(err, context.Canceled) {
+	switch {
+	case err == nil, errors.Is(err, context.Canceled):
 		return nil
+	case s.LastError() != nil:
+		return s.LastError()
 	}
-	return err
+	return errors.New("no answer yet")
 }

@@ -20,6 +20,7 @@ const (
 	minDemoMessages = 100
 	maxDemoMessages = 100_000
 	demoPatience    = 30 * time.Second // for one state to be reached
+	demoConnect     = 5 * time.Second  // for the broker at the start
 	demoService     = "demo"
 )
 

@@ -53,8 +53,7 @@ func openDemoBroker(ctx context.Context, cfg confirms.Config, suffix string) (*d
 	}
 	conn, err := amqp.DialConfig(scheme+"://"+cfg.Addrs[0], dial)
 	if err != nil {
-		return nil, fmt.Errorf("connect to RabbitMQ at %s: %w\n"+
-			"Next: scripts/services.sh rabbitmq starts one, or give --amqp", cfg.Addrs[0], err)
+		return nil, fmt.Errorf("connect to RabbitMQ at %s: %w", cfg.Addrs[0], err)
 	}
 	name := "transmsg-demo-" + suffix
 	b := &demoBroker{conn: conn, exchange: name, queue: name, received: map[string]int{}}

@@ -62,7 +62,16 @@ type demo struct {
 // open makes everything but the compensator, which the story starts later.
 func (d *demo) open(ctx context.Context, cfg confirms.Config) error {
 	suffix := model.NewID()[24:]
+	direct := cfg
+	direct.Name = "transmsg demo compensator"
 	var err error
+	if d.direct, err = confirms.Open(direct); err != nil {
+		return err
+	}
+	if err := waitReady(ctx, d.direct, demoConnect); err != nil { // the engine explains best why there is no broker
+		return fmt.Errorf("RabbitMQ at %s: %w\nNext: scripts/services.sh rabbitmq starts one, or give --amqp",
+			cfg.Addrs[0], err)
+	}
 	if d.broker, err = openDemoBroker(ctx, cfg, suffix); err != nil {
 		return err
 	}
@@ -79,11 +88,7 @@ func (d *demo) open(ctx context.Context, cfg confirms.Config) error {
 	if d.sender, err = confirms.Open(through(cfg, host, d.relay.addr())); err != nil {
 		return err
 	}
-	cfg.Name = "transmsg demo compensator"
-	if d.direct, err = confirms.Open(cfg); err != nil {
-		return err
-	}
-	if err := errors.Join(waitReady(ctx, d.sender, demoPatience), waitReady(ctx, d.direct, demoPatience)); err != nil {
+	if err := waitReady(ctx, d.sender, demoPatience); err != nil {
 		return err
 	}
 	d.pub, err = publisher.Open(publisher.Config{

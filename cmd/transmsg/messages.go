@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"log/slog"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -27,5 +28,16 @@ func (a *app) openStore(ctx context.Context, o *storeOptions, log *slog.Logger) 
 	if err != nil {
 		return nil, err
 	}
-	return gormstore.Open(ctx, dsn, gormstore.Options{Prefix: o.prefix, Logger: log})
+	return openDSN(ctx, dsn, gormstore.Options{Prefix: o.prefix, Logger: log})
+}
+
+// openTimeout bounds the opening of a database: a server of another kind may take the
+// connection and say nothing.
+const openTimeout = 20 * time.Second
+
+func openDSN(ctx context.Context, dsn string, options gormstore.Options) (*gormstore.Store, error) {
+	ctx, cancel := context.WithTimeout(ctx, openTimeout)
+	defer cancel()
+	s, err := gormstore.Open(ctx, dsn, options)
+	return s, withNextStep(err)
 }

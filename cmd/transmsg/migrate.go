@@ -73,7 +73,7 @@ func (a *app) openUnchecked(ctx context.Context, o *storeOptions) (*gormstore.St
 	if err != nil {
 		return nil, err
 	}
-	return gormstore.Open(ctx, dsn, gormstore.Options{Prefix: o.prefix, SkipSchemaCheck: true})
+	return openDSN(ctx, dsn, gormstore.Options{Prefix: o.prefix, SkipSchemaCheck: true})
 }
 
 func (a *app) migrateUpCommand(o *storeOptions) *cobra.Command {

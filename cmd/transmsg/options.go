@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/transmsg/transmsg/model"
+	"github.com/transmsg/transmsg/store/gormstore"
 )
 
 // readSecret returns the first line of a secret's file. Editors end files with a newline
@@ -66,6 +67,10 @@ func (o *storeOptions) resolve(a *app, fallback string) (string, error) {
 			"Next: give --store, or set TRANSMSG_STORE or TRANSMSG_STORE_FILE", storeForms)
 	}
 	a.secrets.addURL(dsn)
+	// Parses the DSN and contacts nobody: a mistake in it is one of usage.
+	if _, err := gormstore.MigrationSQL(dsn, gormstore.Options{Prefix: o.prefix}); err != nil {
+		return "", usagef("--store: %w", err)
+	}
 	return dsn, nil
 }
 

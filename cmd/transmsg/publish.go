@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -105,7 +106,8 @@ func (a *app) publish(ctx context.Context, o *publishOptions) (err error) {
 		return usagef("%w", err)
 	}
 	if err := waitReady(ctx, sender, o.connectTimeout); err != nil {
-		fmt.Fprintf(a.stderr, "broker not reached, messages are stored and not sent now: %s\n", err)
+		fmt.Fprintf(a.stderr, "broker %s not reached within %v; messages are stored and may be sent later: %s\n",
+			strings.Join(senderCfg.Addrs, ", "), o.connectTimeout, err)
 	}
 	return a.publishAll(ctx, o, pub, src, dsn)
 }
@@ -149,7 +151,7 @@ func (o *publishOptions) openStore(ctx context.Context, a *app, log *slog.Logger
 		return "", nil, err
 	}
 	own := dsn == fallback
-	store, err := gormstore.Open(ctx, dsn, gormstore.Options{Prefix: o.store.prefix, Logger: log, AutoMigrate: own})
+	store, err := openDSN(ctx, dsn, gormstore.Options{Prefix: o.store.prefix, Logger: log, AutoMigrate: own})
 	if own && err == nil {
 		fmt.Fprintf(a.stderr, "no --store given: using %s\n", dsn)
 	}
