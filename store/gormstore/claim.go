@@ -55,8 +55,18 @@ func (s *Store) Claim(ctx context.Context, c model.Claim) (model.Claimed, error)
 	return out, nil
 }
 
+// inOrder keeps PostgreSQL, for one transaction, from collecting and sorting every due row
+// where its statistics are older than a backlog: the index has them in order.
+const inOrder = "SELECT set_config('enable_sort', 'off', true), set_config('enable_bitmapscan', 'off', true), " +
+	"set_config('enable_seqscan', 'off', true)"
+
 // findDue locks the ids of due rows within the bounds.
 func (s *Store) findDue(ctx context.Context, tx *sql.Tx, c model.Claim) (list []due, more bool, err error) {
+	if s.d.name == dialectPostgres {
+		if _, err := tx.ExecContext(ctx, inOrder); err != nil {
+			return nil, false, err
+		}
+	}
 	query, args := s.dueQuery(c)
 	rows, err := tx.QueryContext(ctx, query, args...)
 	list, err = collect(rows, err, func(r scanner, d *due) error { return r.Scan(&d.id, &d.at, &d.size, &d.version) })

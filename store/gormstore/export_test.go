@@ -12,5 +12,8 @@ func (s *Store) Pool() *sql.DB { return s.db }
 // DueQuery is the locking query of a claim.
 func (s *Store) DueQuery(c model.Claim) (string, []any) { return s.dueQuery(c) }
 
+// InOrder prepares a transaction for DueQuery on PostgreSQL.
+const InOrder = inOrder
+
 // VersionAtLeast compares a server's version text.
 var VersionAtLeast = versionAtLeast

@@ -36,7 +36,7 @@ func TestC36_ClaimWalksTheIndexInOrder(t *testing.T) {
 	t.Parallel()
 	eachServer(t, func(t *testing.T, dsn string) {
 		s := migrated(t, dsn, gormstore.Options{})
-		fill(t, s, 2000)
+		fill(t, s, 400)
 		for name, after := range map[string]model.Cursor{
 			"from the start": {}, "after a cursor": {DueAt: 1, ID: "0"},
 		} {
@@ -62,10 +62,17 @@ func explain(t *testing.T, s *gormstore.Store, query string, args []any) string 
 	verb := map[string]string{
 		"mysql": "EXPLAIN ", "postgres": "EXPLAIN (ANALYZE, COSTS OFF) ", "sqlite": "EXPLAIN QUERY PLAN ",
 	}
-	rows, err := s.Pool().QueryContext(t.Context(), verb[s.Dialect()]+query, args...)
+	tx := begin(t, s)
+	if s.Dialect() == "postgres" {
+		if _, err := tx.ExecContext(t.Context(), gormstore.InOrder); err != nil {
+			t.Fatal(err)
+		}
+	}
+	rows, err := tx.QueryContext(t.Context(), verb[s.Dialect()]+query, args...)
 	if err != nil {
 		t.Fatal(err)
 	}
+	defer tx.Rollback() //nolint:errcheck // an EXPLAIN changes nothing
 	defer rows.Close()
 	columns, err := rows.Columns()
 	if err != nil {

@@ -24,7 +24,7 @@ func (s *Store) ReadBack(ctx context.Context, ids []string) (map[string]model.Ro
 	}
 	l := &lookup{ids: ids, done: make(chan struct{})}
 	if !s.reads.add(l) {
-		return nil, model.ErrClosed
+		return nil, s.wrap("read back", model.ErrClosed)
 	}
 	select {
 	case <-l.done:

@@ -52,7 +52,7 @@ func TestC38_InsertTxIsTheCallersTransaction(t *testing.T) {
 	t.Parallel()
 	eachServer(t, func(t *testing.T, dsn string) {
 		s := migrated(t, dsn, gormstore.Options{})
-		for _, n := range []int{1, 3, 700} {
+		for _, n := range []int{1, 3, 520} {
 			rows := batch(n)
 			tx := begin(t, s)
 			if err := s.InsertTx(t.Context(), tx, rows); err != nil {

@@ -228,7 +228,7 @@ func insertIn(t *testing.T, s Store, d model.Draft) {
 }
 
 func testInsertCallers(t *testing.T, s Store) {
-	const callers, each = 64, 8
+	const callers, each = 64, 4
 	rows := drafts(callers * each)
 	var wg sync.WaitGroup
 	for i := range callers {

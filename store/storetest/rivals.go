@@ -15,7 +15,7 @@ import (
 // batches of any order, claimers take what is due and settle or delete it. No call may
 // fail and no row may stay or be claimed by two.
 func testRivals(t *testing.T, s Store) {
-	const publishers, claimers, each = 8, 2, 100
+	const publishers, claimers, each = 8, 2, 60
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	var left atomic.Int64
