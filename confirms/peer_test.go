@@ -196,15 +196,20 @@ func TestC27_BlockedClosesTheGateAtOnceAndStopsTheTimers(t *testing.T) {
 	must(t, conn.Blocked("low on memory"))
 	eventually(t, "what waits is deferred", func() bool { return r.count() == 4 })
 	r.wantAll(map[string]int{"deferred not-sent": 4})
+	// Nothing passes a closed gate, whoever takes it from the queue.
+	for range 200 {
+		r.sendReserved(s, message(t, "", "k"))
+	}
+	eventually(t, "all that is sent meanwhile is deferred", func() bool { return r.count() == 204 })
 	<-time.After(time.Second) // three confirm timeouts
-	if r.count() != 4 {
+	if r.count() != 204 {
 		t.Fatalf("outcomes while blocked: %v", r.tally())
 	}
 	must(t, conn.Unblocked())
 	must(t, s.WaitReady(testCtx(t)))
 	must(t, first.Ack(false), second.Ack(false))
 	r.wait()
-	r.wantAll(map[string]int{"acked": 2, "deferred not-sent": 4})
+	r.wantAll(map[string]int{"acked": 2, "deferred not-sent": 204})
 	id := r.send(s, message(t, "x", "k"))
 	must(t, next(t, p).Ack(false))
 	r.wait()
@@ -363,6 +368,24 @@ func TestCloseWithOpenSendsTellsUnknown(t *testing.T) {
 		t.Fatalf("%d of 5 outcomes when Close returned", r.count())
 	}
 	r.wantAll(map[string]int{"unknown closed": 3, "deferred not-sent": 2})
+}
+
+func TestC27_NothingPassesAClosedGate(t *testing.T) {
+	t.Parallel()
+	s, p, conn := scripted(t)
+	must(t, conn.Blocked("low on memory"))
+	eventually(t, "blocked", func() bool { return s.Stats().Blocked })
+	r := newResults(t)
+	for range 500 {
+		r.sendReserved(s, message(t, "", "k"))
+	}
+	r.wait()
+	r.wantAll(map[string]int{"deferred not-sent": 500})
+	must(t, conn.Unblocked(), s.WaitReady(testCtx(t)))
+	id := r.send(s, message(t, "", "k"))
+	if m := next(t, p); m.MessageID != id {
+		t.Error("a deferred message was sent")
+	}
 }
 
 // TestSlowButAliveIsWaitedFor: nothing to read but heartbeats far apart; the sender asks
