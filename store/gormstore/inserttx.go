@@ -17,7 +17,14 @@ import (
 // [*model.StoreError] of kind [model.ErrConflict] says so: a handle that only executes
 // cannot tell equal content from other content. Its ids are those of the statement
 // concerned; the caller must roll back, since the others of it are stored.
+//
+// On MySQL and MariaDB a deadlock has rolled the whole transaction back and left the
+// connection in autocommit: a row inserted after it would stay whatever the caller does.
+// InsertTx refuses that with an error that says so; see txguard.go.
 func (s *Store) InsertTx(ctx context.Context, x model.Execer, rows []model.Draft) error {
+	if err := s.requireTx(ctx, x); err != nil {
+		return err
+	}
 	drafts := make([]*model.Draft, len(rows))
 	for i := range rows {
 		drafts[i] = &rows[i]
@@ -30,7 +37,7 @@ func (s *Store) InsertTx(ctx context.Context, x model.Execer, rows []model.Draft
 		}
 		res, err := x.ExecContext(ctx, s.insertTxText(n), args...)
 		if err != nil {
-			return err
+			return s.explainTx(err)
 		}
 		if stored, err := res.RowsAffected(); err != nil {
 			return err
@@ -49,7 +56,7 @@ func (s *Store) InsertTx(ctx context.Context, x model.Execer, rows []model.Draft
 // insertTxText is portable over drivers: no arrays, which lib/pq would refuse.
 func (s *Store) insertTxText(n int) string {
 	if s.d.name == dialectMySQL {
-		return s.sql.insertText(s.d, n)
+		return s.guardTx(s.sql.insertText(s.d, n))
 	}
 	tuples := strings.Repeat(insertTuple(s.d)+",", n)
 	return s.d.bind("INSERT INTO " + s.sql.table + " (" + insertColumns + ") VALUES " +

@@ -32,6 +32,7 @@ type Store struct {
 	log     *slog.Logger
 	label   string // names the server in errors
 	maxBody int
+	maria   bool // MariaDB, which knows @@in_transaction
 	sql     statements
 	inserts *coalescer[*unit]
 	reads   *coalescer[*lookup]

@@ -33,6 +33,7 @@ func (s *Store) checkMySQL(ctx context.Context) error {
 	name, major, minor := "MySQL", 8, 0
 	if strings.Contains(version, "MariaDB") {
 		name, major, minor = "MariaDB", 10, 6
+		s.maria = true
 	}
 	if !versionAtLeast(version, major, minor) {
 		return fmt.Errorf("server version %s is too old: %s %d.%d or newer is needed (SKIP LOCKED)",

@@ -1,0 +1,56 @@
+package gormstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/go-sql-driver/mysql"
+
+	"github.com/transmsg/transmsg/model"
+)
+
+// errNoTx explains why a row was not stored through a caller's handle.
+var errNoTx = errors.New("no transaction is open on this handle: an earlier error, such as a deadlock, " +
+	"has rolled it back, and a row stored now would stay; run the whole transaction again")
+
+// guardTx makes an INSERT for a caller's transaction on MariaDB fail where there is none:
+// InnoDB answers a deadlock by rolling the whole transaction back, database/sql does not
+// notice, and the next statement runs in autocommit. A caller who overlooked the deadlock
+// and then rolls back would have sent a message for nothing.
+func (s *Store) guardTx(query string) string {
+	if !s.maria {
+		return query
+	}
+	return strings.Replace(query, "(?,", "(IF(@@in_transaction,?,NULL),", 1)
+}
+
+// requireTx is guardTx for MySQL, which does not know @@in_transaction: without a
+// transaction a savepoint is gone as soon as it is set, and releasing it is an error. It
+// costs two round trips.
+func (s *Store) requireTx(ctx context.Context, x model.Execer) error {
+	if s.d.name != dialectMySQL || s.maria {
+		return nil
+	}
+	for _, stmt := range []string{"SAVEPOINT transmsg_guard", "RELEASE SAVEPOINT transmsg_guard"} {
+		if _, err := x.ExecContext(ctx, stmt); err != nil {
+			return s.explainTx(err)
+		}
+	}
+	return nil
+}
+
+// explainTx adds the reason to the error by which the server says that no transaction is
+// open; any other error comes back unchanged.
+func (s *Store) explainTx(err error) error {
+	const badNull, noSavepoint = 1048, 1305
+	var my *mysql.MySQLError
+	if !errors.As(err, &my) {
+		return err
+	}
+	if my.Number == noSavepoint || (s.maria && my.Number == badNull && strings.Contains(my.Message, "'id'")) {
+		return fmt.Errorf("%w: %w", errNoTx, err)
+	}
+	return err
+}

@@ -1,0 +1,54 @@
+package gormstore
+
+import (
+	"database/sql"
+	"errors"
+	"testing"
+
+	"github.com/transmsg/transmsg/internal/dbtest"
+	"github.com/transmsg/transmsg/model"
+)
+
+// A deadlock whose error was overlooked leaves the handle in autocommit: a row stored
+// through it would stay although the caller rolls back. Both ways of finding out are
+// tried on MariaDB; the one for MySQL works there too.
+func TestC38_NoRowOutsideTheCallersTransaction(t *testing.T) {
+	t.Parallel()
+	for _, maria := range []bool{true, false} {
+		dsn := dbtest.MySQL(t)
+		s, err := Open(t.Context(), dsn, Options{SkipSchemaCheck: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = s.Close() })
+		if _, err := s.Migrate(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		s.maria = maria
+		draft := func() model.Draft {
+			m := model.Message{ID: model.NewID(), Exchange: "ex", RoutingKey: "k"}
+			return model.Draft{TransMessage: model.NewTransMessage("orders", &m, false)}
+		}
+		tx, err := s.db.BeginTx(t.Context(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.InsertTx(t.Context(), tx, []model.Draft{draft(), draft()}); err != nil {
+			t.Fatalf("maria %v: in a transaction: %v", maria, err)
+		}
+		// What a deadlock does to the connection, without needing a rival.
+		if _, err := tx.ExecContext(t.Context(), "ROLLBACK"); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.InsertTx(t.Context(), tx, []model.Draft{draft(), draft()}); !errors.Is(err, errNoTx) {
+			t.Errorf("maria %v: after the transaction was undone: %v, want errNoTx", maria, err)
+		}
+		if err := tx.Rollback(); err != nil && !errors.Is(err, sql.ErrTxDone) {
+			t.Error(err)
+		}
+		rows, err := s.List(t.Context(), model.Filter{})
+		if err != nil || len(rows) != 0 {
+			t.Errorf("maria %v: %d rows stayed (%v), want none", maria, len(rows), err)
+		}
+	}
+}
