@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -71,10 +72,10 @@ func (s *service) ready(ctx context.Context) error {
 	return s.sender.WaitReady(ctx)
 }
 
-// service opens one on the world with an end of its own; a check closes it
-// earlier where it wants to look at what stays.
+// service opens one on the world, by way of spec.AMQP if that is set. The world
+// closes it; a check closes it earlier where it wants to look at what stays.
 func (w *world) service(ctx context.Context, spec serviceSpec) (*service, error) {
-	spec.DSN, spec.AMQP = w.dsn, w.url
+	spec.DSN, spec.AMQP = w.dsn, cmp.Or(spec.AMQP, w.url)
 	s, err := openService(ctx, spec)
 	if err != nil {
 		return nil, err

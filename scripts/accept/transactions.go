@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/transmsg/transmsg/internal/amqptest"
+	"github.com/transmsg/transmsg/internal/faultproxy"
 	"github.com/transmsg/transmsg/model"
 )
 
@@ -84,13 +85,28 @@ func (t *transactions) prepare(ctx context.Context) (err error) {
 			}
 		}
 	}
-	// A short grace, so that a transaction outlives it soon.
-	t.spec = serviceSpec{ConfirmTimeout: time.Second, SendBudget: time.Second}
+	return t.open(ctx)
+}
+
+// open starts the service with a short grace, so that a transaction outlives it
+// soon, and with late confirms, so that a row which is not leased while its
+// message is under way meets the compensator.
+func (t *transactions) open(ctx context.Context) error {
+	proxy, through, err := proxiedURL(t.url)
+	if err != nil {
+		return err
+	}
+	t.later(proxy.Close)
+	t.spec = serviceSpec{AMQP: through, ConfirmTimeout: time.Second, SendBudget: time.Second}
 	if t.svc, err = t.service(ctx, t.spec); err != nil {
 		return err
 	}
+	if err := t.svc.ready(ctx); err != nil {
+		return err
+	}
+	proxy.Delay(faultproxy.ToClient, time.Duration(250+t.Rand.IntN(200))*time.Millisecond)
 	t.spec.DSN, t.spec.AMQP = t.dsn, t.url
-	return t.svc.ready(ctx)
+	return nil
 }
 
 // message returns one for an end of a transaction.

@@ -116,16 +116,7 @@ func (t *transactions) cutWhen(
 // proxied starts a proxy to the server of a DSN and returns the DSN through it.
 func proxied(dialect, dsn string) (*faultproxy.Proxy, string, error) {
 	if dialect == "postgres" {
-		u, err := url.Parse(dsn)
-		if err != nil {
-			return nil, "", err
-		}
-		p, err := faultproxy.New(u.Host)
-		if err != nil {
-			return nil, "", err
-		}
-		u.Host = p.Addr()
-		return p, u.String(), nil
+		return proxiedURL(dsn)
 	}
 	c, err := mysql.ParseDSN(dsn)
 	if err != nil {
@@ -137,4 +128,17 @@ func proxied(dialect, dsn string) (*faultproxy.Proxy, string, error) {
 	}
 	c.Addr = p.Addr()
 	return p, c.FormatDSN(), nil
+}
+
+func proxiedURL(raw string) (*faultproxy.Proxy, string, error) {
+	u, err := url.Parse(raw)
+	if err != nil {
+		return nil, "", err
+	}
+	p, err := faultproxy.New(u.Host)
+	if err != nil {
+		return nil, "", err
+	}
+	u.Host = p.Addr()
+	return p, u.String(), nil
 }
