@@ -131,8 +131,10 @@ func TestDifferencesAreNamed(t *testing.T) {
 				}
 				return admin.Exchange("orders", "fanout", nil)
 			},
-			texts: []string{"exchange orders: type is 'fanout', want 'topic'",
-				"binding orders -> orders.all by # is missing"},
+			texts: []string{
+				"exchange orders: type is 'fanout', want 'topic'",
+				"binding orders -> orders.all by # is missing",
+			},
 			mend: func() error { return admin.DeleteExchange("orders") },
 		},
 		{

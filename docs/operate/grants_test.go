@@ -1,0 +1,322 @@
+package operate_test
+
+import (
+	"context"
+	"crypto/rand"
+	"database/sql"
+	"fmt"
+	"net/url"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
+
+	"github.com/transmsg/transmsg/internal/dbtest"
+	"github.com/transmsg/transmsg/model"
+	"github.com/transmsg/transmsg/store/gormstore"
+)
+
+var roles = []string{"app", "publisher", "compensator", "operator", "viewer", "migrator"}
+
+// database is one server with the users of grants.md.
+type database struct {
+	section string // its heading in grants.md
+	driver  string
+	fresh   func(dbtest.TB) string
+	// login returns the DSN for another user.
+	login func(t *testing.T, dsn, user, password string) string
+	// drop are the statements that remove a user.
+	drop []string
+}
+
+var databases = []database{
+	{
+		section: "MySQL and MariaDB", driver: "mysql", fresh: dbtest.MySQL,
+		login: func(t *testing.T, dsn, user, password string) string {
+			config, err := mysql.ParseDSN(dsn)
+			if err != nil {
+				t.Fatal(err)
+			}
+			config.User, config.Passwd = user, password
+			return config.FormatDSN()
+		},
+		drop: []string{"DROP USER %s"},
+	},
+	{
+		section: "PostgreSQL", driver: "pgx", fresh: dbtest.Postgres,
+		login: func(t *testing.T, dsn, user, password string) string {
+			u, err := url.Parse(dsn)
+			if err != nil {
+				t.Fatal(err)
+			}
+			u.User = url.UserPassword(user, password)
+			return u.String()
+		},
+		drop: []string{"DROP OWNED BY %s", "DROP ROLE %s"},
+	},
+}
+
+// world is a fresh schema in which the SQL of grants.md was run, with names of its own.
+type world struct {
+	t     *testing.T
+	db    *database
+	admin string
+	id    string // begins every user's name
+}
+
+func newWorld(t *testing.T, db *database) *world {
+	t.Helper()
+	w := &world{t: t, db: db, admin: db.fresh(t), id: "transmsg_test_" + strings.ToLower(rand.Text()[:8])}
+	blocks := w.blocks()
+	if len(blocks) != 2 {
+		t.Fatalf("section %q has %d SQL blocks, want 2: before and after the migration", db.section, len(blocks))
+	}
+	// After the schema's own clean-up is registered, so that it runs before.
+	t.Cleanup(w.dropUsers)
+	w.exec(w.admin, blocks[0])
+	migrator := w.open("migrator", gormstore.Options{SkipSchemaCheck: true})
+	if _, err := migrator.Migrate(t.Context()); err != nil {
+		t.Fatalf("migrate as shop_migrator: %v", err)
+	}
+	w.exec(w.admin, blocks[1])
+	return w
+}
+
+// user is the name of a role's user, at most 32 bytes as MySQL demands.
+func (w *world) user(role string) string { return w.id + "_" + role[:3] }
+
+// password stands in for change-me.
+func (w *world) password() string { return "p-" + w.id }
+
+var fence = regexp.MustCompile("(?s)```sql\n(.*?)```")
+
+// blocks returns the SQL of the database's section, with our names.
+func (w *world) blocks() []string {
+	w.t.Helper()
+	page, err := os.ReadFile("grants.md")
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	_, section, _ := strings.Cut(string(page), "\n## "+w.db.section+"\n")
+	section, _, _ = strings.Cut(section, "\n## ")
+	names := []string{"change-me", w.password()}
+	for _, role := range roles {
+		names = append(names, "shop_"+role, w.user(role))
+	}
+	if config, err := mysql.ParseDSN(w.admin); w.db.driver == "mysql" && err == nil {
+		names = append(names, "shop.", config.DBName+".")
+	}
+	var out []string
+	for _, found := range fence.FindAllStringSubmatch(section, -1) {
+		out = append(out, strings.NewReplacer(names...).Replace(found[1]))
+	}
+	return out
+}
+
+// exec runs statements that end with a semicolon and a newline.
+func (w *world) exec(dsn, statements string) {
+	w.t.Helper()
+	db := w.sql(dsn)
+	for statement := range strings.SplitSeq(statements, ";\n") {
+		if strings.TrimSpace(statement) == "" {
+			continue
+		}
+		if _, err := db.ExecContext(w.t.Context(), statement); err != nil {
+			w.t.Fatalf("%s: %v", statement, err)
+		}
+	}
+}
+
+func (w *world) sql(dsn string) *sql.DB {
+	w.t.Helper()
+	db, err := sql.Open(w.db.driver, dsn)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.t.Cleanup(func() { _ = db.Close() })
+	return db
+}
+
+// as returns the DSN of a role.
+func (w *world) as(role string) string { return w.db.login(w.t, w.admin, w.user(role), w.password()) }
+
+// open opens the store as a role.
+func (w *world) open(role string, o gormstore.Options) *gormstore.Store {
+	w.t.Helper()
+	s, err := gormstore.Open(w.t.Context(), w.as(role), o)
+	if err != nil {
+		w.t.Fatalf("open as shop_%s: %v", role, err)
+	}
+	w.t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			w.t.Error(err)
+		}
+	})
+	return s
+}
+
+func (w *world) dropUsers() {
+	db, err := sql.Open(w.db.driver, w.admin)
+	if err != nil {
+		w.t.Error(err)
+		return
+	}
+	defer db.Close()
+	for _, role := range roles {
+		for _, statement := range w.db.drop {
+			// Detached: the test's own context has ended by now.
+			if _, err := db.ExecContext(context.Background(), fmt.Sprintf(statement, w.user(role))); err != nil {
+				w.t.Errorf(statement+": %v", w.user(role), err)
+			}
+		}
+	}
+}
+
+// each runs a test on every database.
+func each(t *testing.T, test func(*testing.T, *world)) {
+	for _, db := range databases {
+		t.Run(db.section, func(t *testing.T) {
+			t.Parallel()
+			test(t, newWorld(t, &db))
+		})
+	}
+}
+
+func draft() model.Draft {
+	m := model.Message{ID: model.NewID(), Exchange: "orders", RoutingKey: "order.placed", Body: []byte("{}")}
+	return model.Draft{TransMessage: model.NewTransMessage("orders", &m, false)}
+}
+
+// must fails the test when a role may not do its work.
+func must(t *testing.T, act string, err error) {
+	t.Helper()
+	if err != nil {
+		t.Errorf("%s: %v", act, err)
+	}
+}
+
+func TestRolesCanDoTheirWork(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		appendAsApp(t, w)
+		sendAs(t, w.open("publisher", gormstore.Options{}))
+		sendAs(t, w.open("compensator", gormstore.Options{}))
+		lookAs(t, w.open("viewer", gormstore.Options{}))
+		lookAs(t, w.open("operator", gormstore.Options{}))
+		_, err := w.open("migrator", gormstore.Options{}).Migrate(t.Context())
+		must(t, "migrate again", err)
+		// Purging is the compensator's; repair is the operator's.
+		w.exec(w.as("compensator"), "DELETE FROM trans_message_event WHERE at < 0")
+		w.exec(w.as("operator"), "UPDATE trans_message SET status = 'READY', epoch = epoch + 1 WHERE status = 'DEAD';\n"+
+			"DELETE FROM trans_message WHERE status = 'DEAD'")
+	})
+}
+
+// appendAsApp stores a message in a transaction of the service, as publisher.Tx does.
+func appendAsApp(t *testing.T, w *world) {
+	t.Helper()
+	tx, err := w.sql(w.as("app")).BeginTx(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	must(t, "insert in a transaction", w.open("publisher", gormstore.Options{}).InsertTx(t.Context(), tx,
+		[]model.Draft{draft(), draft()}))
+	must(t, "commit", tx.Commit())
+}
+
+// sendAs takes rows through everything that a sender does with them.
+func sendAs(t *testing.T, s *gormstore.Store) {
+	t.Helper()
+	ctx := t.Context()
+	rows := []model.Draft{draft(), draft(), draft()}
+	for i := range rows {
+		rows[i].Delay = -time.Hour
+	}
+	_, err := s.Insert(ctx, rows)
+	must(t, "insert", err)
+	_, err = s.Insert(ctx, rows[:1]) // existing ids are read and compared
+	must(t, "insert again", err)
+	_, err = s.ReadBack(ctx, []string{rows[0].ID})
+	must(t, "read back", err)
+	_, err = s.Renew(ctx, "me", []string{rows[0].ID}, time.Minute)
+	must(t, "renew", err)
+	_, err = s.Services(ctx)
+	must(t, "services", err)
+	_, err = s.Stats(ctx, "orders")
+	must(t, "stats", err)
+	claimed, err := s.Claim(ctx, model.Claim{
+		Service: "orders", Owner: "me", Lease: time.Minute, MaxRows: 10, MaxBytes: 1 << 20,
+	})
+	must(t, "claim", err)
+	if len(claimed.Rows) < 2 {
+		t.Fatalf("claimed %d rows, want at least 2", len(claimed.Rows))
+	}
+	failed, gone := claimed.Rows[0], rows[0].TransMessage
+	settle := func(row model.TransMessage) model.Settlement {
+		return model.Settlement{
+			ID: row.ID, Version: row.Version, Status: model.Dead, AttemptsDelta: 1, FailuresDelta: 1, Instance: "me",
+			Outcome: model.Outcome{Kind: model.Returned, Code: "312", Text: "NO_ROUTE"},
+		}
+	}
+	settled, err := s.Settle(ctx, []model.Settlement{settle(failed)})
+	must(t, "settle", err)
+	if len(settled) == 1 && settled[0] != model.SettledDone {
+		t.Errorf("settle = %v, want done", settled)
+	}
+	_, err = s.Delete(ctx, []model.RowKey{{ID: gone.ID}, {ID: claimed.Rows[1].ID}})
+	must(t, "delete", err)
+	restored, err := s.Restore(ctx, []model.TransMessage{gone}, []model.Settlement{settle(gone)})
+	must(t, "restore", err)
+	if len(restored) == 1 && !restored[0] {
+		t.Error("the row was not restored")
+	}
+}
+
+// lookAs reads everything that the verbs show.
+func lookAs(t *testing.T, s *gormstore.Store) {
+	t.Helper()
+	list, err := s.List(t.Context(), model.Filter{})
+	must(t, "list", err)
+	if len(list) == 0 {
+		t.Fatal("no rows to look at")
+	}
+	_, _, err = s.Show(t.Context(), list[0].ID)
+	must(t, "show", err)
+	_, err = s.Stats(t.Context(), "")
+	must(t, "stats", err)
+}
+
+func TestRolesCanDoNoMore(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		w.exec(w.admin, "CREATE TABLE orders (number INT);\n")
+		const (
+			drop   = "DROP TABLE trans_message"
+			alter  = "ALTER TABLE trans_message ADD COLUMN more INT"
+			orders = "SELECT * FROM orders"
+			forge  = "UPDATE trans_message_event SET actor = 'somebody else'"
+			forget = "DELETE FROM trans_message_event"
+			change = "UPDATE trans_message SET status = 'DEAD'"
+			body   = "SELECT payload FROM trans_message"
+			schema = "INSERT INTO transmsg_schema_version (version_id, is_applied) VALUES (9, TRUE)"
+		)
+		for role, refused := range map[string][]string{
+			"app":         {drop, alter, orders, body, change, forge, forget, "DELETE FROM trans_message", schema},
+			"publisher":   {drop, alter, orders, forge, forget, schema},
+			"compensator": {drop, alter, orders, forge, schema},
+			"operator":    {drop, alter, orders, forge, forget, schema},
+			"viewer":      {drop, alter, orders, forge, forget, change, "DELETE FROM trans_message", schema},
+			"migrator":    {orders},
+		} {
+			db := w.sql(w.as(role))
+			for _, statement := range refused {
+				_, err := db.ExecContext(t.Context(), statement)
+				if err == nil || !strings.Contains(strings.ToLower(err.Error()), "denied") &&
+					!strings.Contains(err.Error(), "must be owner") {
+					t.Errorf("shop_%s: %s = %v, want a refusal", role, statement, err)
+				}
+			}
+		}
+	})
+}
