@@ -26,10 +26,10 @@ func (a *app) benchCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "bench",
 		Short: "Measure publish and drain on your servers against what they can do at most",
-		Long: "Measures raw confirmed publishing (R_pub) and raw insert and delete (R_db), in turn with the product's\n" +
-			"workloads, and prints each as a share of L = 1 / (1/R_pub + 1/R_db), the cost of doing both one after\n" +
-			"the other. After every run the queue is emptied and counted: a lost or repeated message is exit code 1.\n" +
-			"Servers whose settings could lose a commit are refused.\n\n" +
+		Long: "Measures raw confirmed publishing (R_pub) and raw insert and delete (R_db), in turn with the\n" +
+			"product's workloads, and prints each as a share of L = 1 / (1/R_pub + 1/R_db), the cost of doing\n" +
+			"both one after the other. After every run the queue is emptied and counted: a lost or repeated\n" +
+			"message is exit code 1. Servers whose settings could lose a commit are refused.\n\n" +
 			"It makes schemas, an exchange and a queue with random names and deletes them at the end. Run it on a\n" +
 			"machine that does nothing else: some 15 minutes, with --quick less than 50 seconds.",
 		Args: noArgs,

@@ -30,24 +30,32 @@ func TestParseLine(t *testing.T) {
 			"allow_unroutable":true,"headers":{}}`, model.Message{
 			ID: "a", Key: "k", Exchange: "e", RoutingKey: "r", Body: []byte("b"), Headers: map[string]any{},
 			Properties: model.Properties{
-				ContentType: "ct", ContentEncoding: "ce", CorrelationID: "ci", ReplyTo: "rt", Expiration: "60000", Type: "t",
+				ContentType: "ct", ContentEncoding: "ce", CorrelationID: "ci", ReplyTo: "rt", Expiration: "60000",
+				Type:  "t",
 				AppID: "ai", UserID: "u", Priority: 255, Timestamp: at,
 			},
 			NotBefore: at, AllowUnroutable: true,
 		}},
-		{"escapes and a surrogate pair", `{"body":"a\u0000\n\"\\u\ud83d\ude00\ufffd"}`,
-			model.Message{Body: []byte("a\x00\n\"\\u\U0001F600\uFFFD")}},
+		{
+			"escapes and a surrogate pair", `{"body":"a\u0000\n\"\\u\ud83d\ude00\ufffd"}`,
+			model.Message{Body: []byte("a\x00\n\"\\u\U0001F600\uFFFD")},
+		},
 		{"base64", `{"body_base64":"AP+A"}`, model.Message{Body: []byte{0, 0xff, 0x80}}},
 		{"json keeps its own bytes", `{"json": {"b":1.10, "a":[ ]} }`, model.Message{
 			Body: []byte(`{"b":1.10, "a":[ ]}`), Properties: model.Properties{ContentType: "application/json"},
 		}},
-		{"json with a content type", `{"json":null,"content_type":"x"}`,
-			model.Message{Body: []byte("null"), Properties: model.Properties{ContentType: "x"}}},
-		{"headers", `{"headers":{"i":-9223372036854775808,"f":1.0,"e":1e3,"s":"1","n":null,"b":false,"t":{"x":[1,"a",{}]}}}`,
+		{
+			"json with a content type", `{"json":null,"content_type":"x"}`,
+			model.Message{Body: []byte("null"), Properties: model.Properties{ContentType: "x"}},
+		},
+		{
+			"headers", `{"headers":{"i":-9223372036854775808,"f":1.0,"e":1e3,"s":"1","n":null,"b":false,
+			"t":{"x":[1,"a",{}]}}}`,
 			model.Message{Headers: map[string]any{
 				"i": int64(math.MinInt64), "f": 1.0, "e": 1000.0, "s": "1", "n": nil, "b": false,
 				"t": map[string]any{"x": []any{int64(1), "a", map[string]any{}}},
-			}}},
+			}},
+		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -90,8 +98,10 @@ func TestParseLineRefuses(t *testing.T) {
 		{"bool", `{"allow_unroutable":1}`, `allow_unroutable must be true or false, got 1`},
 		{"base64", `{"body_base64":"AP8"}`, `body_base64 must be base64 with padding`},
 		{"headers", `{"headers":[1]}`, `headers must be an object, got [1]`},
-		{"integer above 64 bits", `{"headers":{"n":9223372036854775808}}`,
-			`headers "n": integer 9223372036854775808 does not fit into 64 bits; send it as a string`},
+		{
+			"integer above 64 bits", `{"headers":{"n":9223372036854775808}}`,
+			`headers "n": integer 9223372036854775808 does not fit into 64 bits; send it as a string`,
+		},
 		{"number out of range", `{"headers":{"n":[1,1e999]}}`, `headers "n": element 1: number 1e999 is out of range`},
 		{"nesting", `{"headers":{"n":` + strings.Repeat("[", 50) + strings.Repeat("]", 50) + `}}`, `nested too deep`},
 	}

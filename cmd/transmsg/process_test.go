@@ -214,7 +214,9 @@ func TestC24_CompensatorDrainsOnSIGTERM(t *testing.T) {
 	if rows := listed(t, store); code != 0 || rows != n {
 		t.Fatalf("exit %d, %d rows, want 0 and %d: %s", code, rows, n, errs.String())
 	}
-	args := []string{"compensator", "--store", store, "--amqp", url, "--http", "", "--rate", "2000", "--interval", "50ms"}
+	args := []string{
+		"compensator", "--store", store, "--amqp", url, "--http", "", "--rate", "2000", "--interval", "50ms",
+	}
 	first := start(t, nil, args...)
 	waitFor(t, "sending", func() bool { return depth(t, c) > 0 })
 	if _, code := first.stop(t); code != 0 {
