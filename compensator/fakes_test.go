@@ -121,7 +121,7 @@ func (s *fakeStore) Claim(_ context.Context, c model.Claim) (model.Claimed, erro
 		panic("store panics")
 	}
 	s.claims = append(s.claims, c)
-	out := model.Claimed{Now: nowMS()}
+	out := model.Claimed{}
 	var bytes int64
 	for _, r := range s.due(c.Service) {
 		if r.NextAttemptAt < c.After.DueAt || (r.NextAttemptAt == c.After.DueAt && r.ID <= c.After.ID) {

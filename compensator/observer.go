@@ -26,6 +26,11 @@ type Observer struct {
 	// LeaseConflict: the row belonged to somebody else by the time its outcome was
 	// written.
 	LeaseConflict func(service string)
+	// Restored: the row of a message that came back was gone and has been inserted again.
+	Restored func(service string)
+	// StoreError: a claim, a search for due services or a write of outcomes failed: op is
+	// "claim", "services", "delete", "settle" or "restore". It is tried again.
+	StoreError func(op string, err error)
 	// Alert: an alert was queued for the Alerter; delivered is false when it was only
 	// logged, because the queue was full or the Alerter failed.
 	Alert func(a Alert, delivered bool)
@@ -74,6 +79,12 @@ func (o Observer) withDefaults() Observer {
 	}
 	if o.LeaseConflict == nil {
 		o.LeaseConflict = func(string) {}
+	}
+	if o.Restored == nil {
+		o.Restored = func(string) {}
+	}
+	if o.StoreError == nil {
+		o.StoreError = func(string, error) {}
 	}
 	if o.Alert == nil {
 		o.Alert = func(Alert, bool) {}

@@ -122,6 +122,7 @@ func (r *run) services(ctx, hard context.Context) ([]string, error) {
 	defer cancel()
 	due, err := r.c.cfg.Store.Services(call)
 	if err != nil {
+		r.c.cfg.Observer.StoreError("services", err)
 		return nil, fmt.Errorf("find due services: %w", err)
 	}
 	if only := r.c.cfg.Services; len(only) > 0 {
@@ -174,6 +175,7 @@ func (r *run) claim(hard context.Context, service string, limit int) (model.Clai
 		MaxRows: limit, MaxBytes: cfg.BatchBytes, After: r.cursors[service],
 	})
 	if err != nil {
+		cfg.Observer.StoreError("claim", err)
 		return model.Claimed{}, fmt.Errorf("claim rows of %s: %w", service, err)
 	}
 	if claimed.More {

@@ -21,10 +21,10 @@ type send struct {
 	message model.Message
 }
 
-// newSend takes one claimed row. Its age is by the database's clock alone: the claim has
-// just set UpdatedAt.
+// newSend takes one claimed row. Its age counts from storing or the last replay, by the
+// database's clock alone: the claim has just set UpdatedAt.
 func (r *run) newSend(row *model.TransMessage) *send {
-	age := time.Duration(max(row.UpdatedAt-row.CreatedAt, 0)) * time.Millisecond
+	age := time.Duration(max(row.UpdatedAt-max(row.CreatedAt, row.ReplayedAt), 0)) * time.Millisecond
 	return &send{run: r, result: settle.Result{Row: row, Age: age}}
 }
 
