@@ -209,7 +209,7 @@ func TestRolesCanDoTheirWork(t *testing.T) {
 		must(t, "migrate again", err)
 		// Purging is the compensator's; repair is the operator's.
 		w.exec(w.as("compensator"), "DELETE FROM trans_message_event WHERE at < 0")
-		w.exec(w.as("operator"), "UPDATE trans_message SET status = 'READY', epoch = epoch + 1 WHERE status = 'DEAD';\n"+
+		w.exec(w.as("operator"), "UPDATE trans_message SET status = 'READY', epoch = epoch + 1;\n"+
 			"DELETE FROM trans_message WHERE status = 'DEAD'")
 	})
 }

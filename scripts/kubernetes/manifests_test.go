@@ -203,14 +203,16 @@ func TestPodsAreSafeAndWhole(t *testing.T) {
 			t.Fatalf("%s has %d containers, want 1", name, len(p.Containers))
 		}
 		c := p.Containers[0]
-		if open(p.EnableServiceLinks) || open(p.AutomountServiceAccountToken) || open(c.SecurityContext.AllowPrivilegeEscalation) {
+		safe := c.SecurityContext
+		if open(p.EnableServiceLinks) || open(p.AutomountServiceAccountToken) || open(safe.AllowPrivilegeEscalation) {
 			t.Errorf("%s: service links, account token and escalation must be off", name)
 		}
 		if !p.SecurityContext.RunAsNonRoot || p.SecurityContext.RunAsUser != imageUser(t) ||
-			!c.SecurityContext.ReadOnlyRootFilesystem || !slices.Equal(c.SecurityContext.Capabilities.Drop, []string{"ALL"}) {
-			t.Errorf("%s: security context %+v, %+v", name, p.SecurityContext, c.SecurityContext)
+			!safe.ReadOnlyRootFilesystem || !slices.Equal(safe.Capabilities.Drop, []string{"ALL"}) {
+			t.Errorf("%s: security context %+v, %+v", name, p.SecurityContext, safe)
 		}
-		if c.Resources.Requests["memory"] == "" || c.Resources.Limits["memory"] == "" || c.Resources.Requests["cpu"] == "" {
+		asked := c.Resources.Requests
+		if asked["memory"] == "" || asked["cpu"] == "" || c.Resources.Limits["memory"] == "" {
 			t.Errorf("%s: resources %+v", name, c.Resources)
 		}
 		for _, v := range p.Volumes {

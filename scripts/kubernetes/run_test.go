@@ -164,8 +164,8 @@ func TestManifestsRun(t *testing.T) {
 	for _, probe := range []probe{c.LivenessProbe, c.ReadinessProbe} {
 		if err := answers(t.Context(), "http://127.0.0.1:"+port+probe.HTTPGet.Path, ended); err != nil {
 			_ = daemon.Process.Kill()
-			<-ended // the log is whole then
-			t.Fatalf("%s: %v\n%s", probe.HTTPGet.Path, err, log.String())
+			end := <-ended // the log is whole then
+			t.Fatalf("%s: %v (ended: %v)\n%s", probe.HTTPGet.Path, err, end, log.String())
 		}
 	}
 	if err := daemon.Process.Signal(syscall.SIGTERM); err != nil {
