@@ -7,6 +7,8 @@ import (
 	"log/slog"
 	"net"
 	"time"
+
+	"github.com/transmsg/transmsg/model"
 )
 
 // Defaults and bounds of [Config].
@@ -74,8 +76,8 @@ type Config struct {
 }
 
 // Observer is told of state changes. Each func may be nil, is called from an
-// engine goroutine, one at a time per Sender except ChannelClosed, and must not
-// block.
+// engine goroutine, one at a time per Sender except ChannelClosed and Answered, and
+// must not block.
 type Observer struct {
 	// Connected: a connection is up and sending can start.
 	Connected func(addr string, generation uint64)
@@ -85,6 +87,10 @@ type Observer struct {
 	Blocked func(blocked bool, reason string)
 	// ChannelClosed: the broker closed a channel with an AMQP code such as 404.
 	ChannelClosed func(code int, text string)
+	// Answered: the broker acked, nacked or returned a send so long after it was written;
+	// time in which the broker blocked the connection does not count. Called for every
+	// message, also for answers that came too late, several at a time.
+	Answered func(kind model.Kind, elapsed time.Duration)
 }
 
 func (c Config) withDefaults() Config {

@@ -160,6 +160,7 @@ func (l *lane) resolve(batch []*pending) {
 // settle tells an outcome: the first of a send, or a late one of a timed-out send.
 func (l *lane) settle(p *pending, o model.Outcome) {
 	l.se.inFlight.Add(-1)
+	l.observe(p, o.Kind)
 	if !p.timedOut {
 		p.finish(o)
 		return
@@ -168,6 +169,14 @@ func (l *lane) settle(p *pending, o model.Outcome) {
 	if o.Kind == model.Acked {
 		l.se.s.counts.lateAcks.Add(1)
 		p.Handler.LateAck()
+	}
+}
+
+// observe reports how long the broker took, if it is the broker that answered.
+func (l *lane) observe(p *pending, kind model.Kind) {
+	f := l.se.s.cfg.Observer.Answered
+	if f != nil && (kind == model.Acked || kind == model.Nacked || kind == model.Returned) {
+		f(kind, l.se.clock.now()-p.sentAt)
 	}
 }
 

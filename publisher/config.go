@@ -94,9 +94,39 @@ type Observer struct {
 	// Outcome is called once for each receipt that completes, with the time since
 	// Publish stored the row (zero for a receipt that was deferred at once).
 	Outcome func(id string, o model.Outcome, elapsed time.Duration)
+	// Published is called once for each call of Publish, PublishBatch and Tx.Publish that
+	// asked the store, with how long the store took and the call's error.
+	Published func(elapsed time.Duration, err error)
+	// Restored is called when the row of a message that came back was gone and has been
+	// inserted again.
+	Restored func(id string)
+	// StoreError is called for each failed write of outcomes (op "delete", "settle" or
+	// "restore"; each is tried again) and failed read of the store (op "read-back",
+	// "renew" or "stats").
+	StoreError func(op string, err error)
 	// Lagging is called about once a minute while the service's oldest due row has
 	// been due for longer than 5 minutes: most often no compensator runs.
 	Lagging func(oldestDue time.Duration)
+}
+
+// withDefaults fills what is nil, so that call sites need no check.
+func (o Observer) withDefaults() Observer {
+	if o.Outcome == nil {
+		o.Outcome = func(string, model.Outcome, time.Duration) {}
+	}
+	if o.Published == nil {
+		o.Published = func(time.Duration, error) {}
+	}
+	if o.Restored == nil {
+		o.Restored = func(string) {}
+	}
+	if o.StoreError == nil {
+		o.StoreError = func(string, error) {}
+	}
+	if o.Lagging == nil {
+		o.Lagging = func(time.Duration) {}
+	}
+	return o
 }
 
 func (c Config) withDefaults() Config {
@@ -119,6 +149,7 @@ func (c Config) withDefaults() Config {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
 	c.Policy = c.Policy.WithDefaults()
+	c.Observer = c.Observer.withDefaults()
 	return c
 }
 

@@ -109,9 +109,7 @@ func (f *flight) LateAck() { f.p.batcher.LateAck(&f.result) }
 func (f *flight) complete(o model.Outcome, elapsed time.Duration) {
 	f.receipt.outcome = o
 	close(f.receipt.done)
-	if f.p.cfg.Observer.Outcome != nil {
-		f.p.cfg.Observer.Outcome(f.receipt.id, o, elapsed)
-	}
+	f.p.cfg.Observer.Outcome(f.receipt.id, o, elapsed)
 }
 
 // settled logs one line for each failed send, once it is written.

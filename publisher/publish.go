@@ -33,10 +33,6 @@ import (
 func (p *Publisher) Publish(ctx context.Context, m model.Message) (*Receipt, error) {
 	flights, err := p.publish(ctx, []model.Message{m})
 	if err != nil {
-		var inv *model.InvalidError
-		if errors.As(err, &inv) {
-			inv.Index = -1 // there is only one
-		}
 		return nil, err
 	}
 	return &flights[0].receipt, nil
@@ -85,6 +81,7 @@ func (p *Publisher) publish(ctx context.Context, ms []model.Message) ([]*flight,
 	if err == nil {
 		err = refusals(drafts, stored)
 	}
+	p.cfg.Observer.Published(time.Since(since), err)
 	if err != nil {
 		room.release(flights)
 		return nil, fmt.Errorf("publisher: %w", err)
@@ -116,13 +113,14 @@ func (p *Publisher) prepare(ms []model.Message) ([]*flight, error) {
 		f, err := p.newFlight(ms[i], now, limits)
 		if err == nil && seen != nil {
 			if first, dup := seen[f.msg.ID]; dup {
-				err = &model.InvalidError{Field: "id", Reason: fmt.Sprintf("%s is also message %d's", f.msg.ID, first)}
+				reason := fmt.Sprintf("%s is also message %d's", f.msg.ID, first)
+				err = &model.InvalidError{Field: "id", Reason: reason}
 			}
 			seen[f.msg.ID] = i
 		}
 		if err != nil {
 			var inv *model.InvalidError
-			if errors.As(err, &inv) {
+			if len(ms) > 1 && errors.As(err, &inv) {
 				inv.Index = i
 			}
 			return nil, err

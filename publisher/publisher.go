@@ -47,6 +47,8 @@ func Open(cfg Config) (*Publisher, error) {
 	p.batcher = settle.NewBatcher(settle.Config{
 		Store: cfg.Store, Policy: cfg.Policy, Instance: cfg.Instance,
 		MaxPending: cfg.MaxUnsettled, OnSettled: p.settled, Logger: cfg.Logger,
+		OnRestored: func(row *model.TransMessage) { cfg.Observer.Restored(row.ID) },
+		OnError:    cfg.Observer.StoreError,
 	})
 	ctx, cancel := context.WithCancel(context.Background())
 	p.stopLag = cancel
@@ -156,6 +158,7 @@ func (p *Publisher) checkLag(ctx context.Context) {
 	if err != nil {
 		if !errors.Is(err, context.Canceled) {
 			p.log.Warn("read the age of the oldest due row", "service", p.cfg.Service, "error", err)
+			p.cfg.Observer.StoreError("stats", err)
 		}
 		return
 	}
@@ -169,7 +172,5 @@ func (p *Publisher) checkLag(ctx context.Context) {
 	}
 	p.log.Error("stored messages are not being sent: is a compensator running?",
 		"service", p.cfg.Service, "oldest_due", oldest.Round(time.Second).String())
-	if p.cfg.Observer.Lagging != nil {
-		p.cfg.Observer.Lagging(oldest)
-	}
+	p.cfg.Observer.Lagging(oldest)
 }

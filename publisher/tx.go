@@ -55,12 +55,13 @@ func (t *Tx) Publish(ctx context.Context, ms ...model.Message) error {
 		drafts[i] = t.p.draft(f, f.delay == 0)
 	}
 	since := time.Now()
-	if err := t.p.cfg.Store.InsertTx(ctx, t.exec, drafts); err != nil {
-		ids := make([]string, len(drafts))
-		for i := range drafts {
-			ids[i] = drafts[i].ID
-		}
-		return fmt.Errorf("publisher: %w", &model.StoreError{Kind: model.ErrTxMustRollBack, IDs: ids, Err: err})
+	err = t.p.cfg.Store.InsertTx(ctx, t.exec, drafts)
+	if err != nil {
+		err = &model.StoreError{Kind: model.ErrTxMustRollBack, IDs: flightIDs(flights), Err: err}
+	}
+	t.p.cfg.Observer.Published(time.Since(since), err)
+	if err != nil {
+		return fmt.Errorf("publisher: %w", err)
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -95,6 +96,7 @@ func (t *Tx) Committed(ctx context.Context) ([]*Receipt, error) {
 	defer t.p.leave()
 	states, err := t.p.cfg.Store.ReadBack(ctx, flightIDs(flights))
 	if err != nil {
+		t.p.cfg.Observer.StoreError("read-back", err)
 		return nil, fmt.Errorf("publisher: read back after commit: %w", err)
 	}
 	var there []*flight
@@ -167,6 +169,7 @@ func (p *Publisher) renew(ctx context.Context, fs []*flight) (renewed []*flight,
 	ids, err := p.cfg.Store.Renew(ctx, p.cfg.Instance, flightIDs(fs), p.cfg.Grace)
 	if err != nil {
 		p.log.Warn("renew leases after a long transaction: left to the compensator", "rows", len(fs), "error", err)
+		p.cfg.Observer.StoreError("renew", err)
 		ids = nil
 	}
 	got := make(map[string]bool, len(ids))

@@ -22,6 +22,13 @@ const (
 	deleteLinger = 5 * time.Millisecond
 )
 
+// The writes that Config.OnError names.
+const (
+	OpDelete  = "delete"
+	OpSettle  = "settle"
+	OpRestore = "restore"
+)
+
 // Store is what the batcher writes through. Each call is one transaction, retried by
 // the store where the database asks for it.
 type Store interface {
@@ -44,6 +51,12 @@ type Config struct {
 	// OnSettled, if set, is called once a result that is not an ack has been written, from
 	// one of the batcher's goroutines. It must not block.
 	OnSettled func(*Result, Decision, model.Settled)
+	// OnRestored, if set, is called for each row that was found gone and inserted again.
+	// Rules as for OnSettled.
+	OnRestored func(*model.TransMessage)
+	// OnError, if set, is called for each failed write, with [OpDelete], [OpSettle] or
+	// [OpRestore]. The write is tried again. Rules as for OnSettled.
+	OnError func(op string, err error)
 	// Logger receives failed writes. Nil discards.
 	Logger *slog.Logger
 }
@@ -155,6 +168,7 @@ func (b *Batcher) writeDeletes(ctx context.Context, batch []*Result) error {
 	defer cancel()
 	if _, err := b.cfg.Store.Delete(ctx, keys); err != nil {
 		b.log.Warn("delete confirmed rows", "rows", len(keys), "error", err)
+		b.failed(OpDelete, err)
 		return err
 	}
 	return nil
@@ -172,12 +186,14 @@ func (b *Batcher) writeSettles(ctx context.Context, batch []*Result) error {
 	met, err := b.cfg.Store.Settle(ctx, settlements)
 	if err != nil {
 		b.log.Warn("settle rows", "rows", len(batch), "error", err)
+		b.failed(OpSettle, err)
 		return err
 	}
 	if err := b.restore(ctx, batch, settlements, met); err != nil {
 		// The whole batch runs again: rows already settled answer "fenced", which is
 		// harmless, and those still gone are restored then.
 		b.log.Warn("insert returned rows again", "error", err)
+		b.failed(OpRestore, err)
 		return err
 	}
 	if b.cfg.OnSettled != nil {
@@ -186,6 +202,12 @@ func (b *Batcher) writeSettles(ctx context.Context, batch []*Result) error {
 		}
 	}
 	return nil
+}
+
+func (b *Batcher) failed(op string, err error) {
+	if b.cfg.OnError != nil {
+		b.cfg.OnError(op, err)
+	}
 }
 
 func (b *Batcher) settlement(r *Result) model.Settlement {
@@ -220,6 +242,9 @@ func (b *Batcher) restore(ctx context.Context, batch []*Result, s []model.Settle
 	for i, ok := range restored {
 		b.log.Warn("row was gone when its message came back", "id", rows[i].ID,
 			"code", string(settlements[i].Outcome.Code), "restored", ok)
+		if ok && b.cfg.OnRestored != nil {
+			b.cfg.OnRestored(&rows[i])
+		}
 	}
 	return nil
 }
