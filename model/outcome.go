@@ -82,7 +82,10 @@ type Outcome struct {
 // String returns the outcome for people, such as "returned (312 NO_ROUTE)".
 func (o Outcome) String() string {
 	s := o.Kind.String()
-	detail := strings.TrimSpace(string(o.Code) + " " + o.Text)
+	detail := o.Text
+	if !strings.HasPrefix(detail, string(o.Code)) { // the broker's own text begins with its code
+		detail = strings.TrimSpace(string(o.Code) + " " + o.Text)
+	}
 	if o.Kind == Acked || detail == "" {
 		return s
 	}
