@@ -76,7 +76,7 @@ func (r *runner) drainFigure(ctx context.Context, replicas, waiting, n int) *fig
 		}
 		f.addOutcome(t, o)
 		if waiting > 0 {
-			compare(&f.ofReference, o.rate(), t.rate("drain", replicas, 0))
+			compare(&f.ofReference, o.rate(), t.rate("drain", replicas))
 		}
 		return nil
 	}
@@ -108,7 +108,7 @@ func (r *runner) growthFigure(ctx context.Context, waiting int) *figure {
 		}
 		f.addOutcome(t, o)
 		if waiting > 0 {
-			compare(&f.ofReference, o.rate(), t.rate("growth", growthCallers, 0))
+			compare(&f.ofReference, o.rate(), t.rate("growth", growthCallers))
 		}
 		return r.w.Check(ctx, flatten(o.ids))
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"net/url"
 	"strings"
 	"time"
 
@@ -75,7 +76,7 @@ func (b *Broker) Dial(ctx context.Context) (*amqp.Connection, error) {
 		return nil, err
 	}
 	dial := amqp.Config{
-		Vhost: b.cfg.VHost, SASL: []amqp.Authentication{&amqp.PlainAuth{Username: user, Password: password}},
+		Vhost: b.vhost(), SASL: []amqp.Authentication{&amqp.PlainAuth{Username: user, Password: password}},
 		Properties: amqp.Table{"connection_name": "transmsg bench"}, Dial: amqp.DefaultDial(10 * time.Second),
 	}
 	scheme := "amqp"
@@ -221,4 +222,26 @@ func (b *Broker) close() error {
 		err = fmt.Errorf("delete exchange and queue %s: %w", b.Queue, err)
 	}
 	return errors.Join(err, b.conn.Close())
+}
+
+// URL is the broker's address with user and password, for contestants that take nothing
+// else. TLS settings of the run's own are not in it. Never print it.
+func (b *Broker) URL(ctx context.Context) (string, error) {
+	user, password, err := b.cfg.Credentials(ctx)
+	if err != nil {
+		return "", err
+	}
+	scheme := "amqp"
+	if b.cfg.TLS != nil {
+		scheme = "amqps"
+	}
+	u := url.URL{Scheme: scheme, User: url.UserPassword(user, password), Host: b.cfg.Addrs[0]}
+	return u.String() + "/" + url.PathEscape(b.vhost()), nil
+}
+
+func (b *Broker) vhost() string {
+	if b.cfg.VHost == "" {
+		return "/"
+	}
+	return b.cfg.VHost
 }

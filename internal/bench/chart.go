@@ -64,7 +64,8 @@ func (c Chart) SVG() []byte {
 		}
 		width := b.Value * scale
 		text(&s, labelWidth-8, y+14, `text-anchor="end"`, b.Label)
-		fmt.Fprintf(&s, `<rect x="%d" y="%d" width="%.1f" height="%d" fill="%s"/>`+"\n", labelWidth, y, width, barHeight, fill)
+		fmt.Fprintf(&s, `<rect x="%d" y="%d" width="%.1f" height="%d" fill="%s"/>`+"\n",
+			labelWidth, y, width, barHeight, fill)
 		text(&s, labelWidth+int(width)+6, y+14, "", fmt.Sprintf("%.0f %s", b.Value, b.Note))
 	}
 	if c.Line.Value > 0 {

@@ -30,8 +30,10 @@ func rules(kind string) []rule {
 		return []rule{
 			{"version", "SELECT VERSION()", nil},
 			{"innodb_flush_log_at_trx_commit", "SELECT @@GLOBAL.innodb_flush_log_at_trx_commit", []string{"1"}},
-			{"innodb_flush_method", "SELECT @@GLOBAL.innodb_flush_method",
-				[]string{"fsync", "o_dsync", "o_direct", "o_direct_no_fsync", "littlesync", "unbuffered", "normal"}},
+			{
+				"innodb_flush_method", "SELECT @@GLOBAL.innodb_flush_method",
+				[]string{"fsync", "o_dsync", "o_direct", "o_direct_no_fsync", "unbuffered", "normal"},
+			},
 			{"innodb_doublewrite", "SELECT @@GLOBAL.innodb_doublewrite", []string{"1", "on", "detect_and_recover"}},
 			{"log_bin", "SELECT @@GLOBAL.log_bin", nil},
 			{"sync_binlog", "SELECT @@GLOBAL.sync_binlog", []string{"1"}},

@@ -34,8 +34,9 @@ type turnKey struct {
 	waiting int
 }
 
-func (t *turn) rate(name string, callers, waiting int) float64 {
-	if r, ok := t.rates[turnKey{name, callers, waiting}]; ok {
+// rate is that of a figure with no row waiting, NaN where it was not measured.
+func (t *turn) rate(name string, callers int) float64 {
+	if r, ok := t.rates[turnKey{name, callers, 0}]; ok {
 		return r
 	}
 	return math.NaN()

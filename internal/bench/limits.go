@@ -101,6 +101,10 @@ func (r *runner) tuneNaive(ctx context.Context) error {
 
 func (r *runner) runNaive(ctx context.Context, n *naive, callers, messages int) (float64, error) {
 	debug.FreeOSMemory()
+	if err := Warm(ctx, n.pool, n.tuning.conns); err != nil {
+		return 0, err
+	}
+	defer Cool(n.pool, n.tuning.conns)
 	got, ids, err := n.run(ctx, callers, messages, r.w.Body)
 	if err != nil {
 		return 0, err

@@ -110,7 +110,7 @@ func (r *runner) publishFigure(ctx context.Context, callers int) *figure {
 			return err
 		}
 		f.addOutcome(t, o)
-		compare(&f.ofNaive, o.rate(), t.rate("naive", callers, 0))
+		compare(&f.ofNaive, o.rate(), t.rate("naive", callers))
 		return r.w.Check(ctx, flatten(o.ids))
 	}}
 }
@@ -122,7 +122,7 @@ func (r *runner) batchFigure(ctx context.Context) *figure {
 			return err
 		}
 		f.addOutcome(t, o)
-		compare(&f.ofNaive, o.rate(), t.rate("naive", batchCallers, 0))
+		compare(&f.ofNaive, o.rate(), t.rate("naive", batchCallers))
 		return r.w.Check(ctx, flatten(o.ids))
 	}}
 }
@@ -140,6 +140,10 @@ func (r *runner) txFigure(ctx context.Context) *figure {
 	f.run = func(f *figure, t *turn) error {
 		n := r.cfg.txSize()
 		debug.FreeOSMemory()
+		if err := Warm(ctx, r.business.db, r.business.conns); err != nil {
+			return err
+		}
+		defer Cool(r.business.db, r.business.conns)
 		plain, err := r.business.plain(ctx, r.w.main.sc, txCallers, n)
 		if err != nil {
 			return err
@@ -150,7 +154,7 @@ func (r *runner) txFigure(ctx context.Context) *figure {
 		}
 		f.addOutcome(t, o)
 		compare(&f.ofReference, o.rate(), plain)
-		compare(&f.ofNaive, o.rate(), t.rate("naive", txCallers, 0))
+		compare(&f.ofNaive, o.rate(), t.rate("naive", txCallers))
 		return r.w.Check(ctx, flatten(o.ids))
 	}
 	return f

@@ -99,3 +99,26 @@ func execOn(ctx context.Context, db *sql.DB, err error, statement string) error 
 	_, err = db.ExecContext(ctx, statement)
 	return errors.Join(err, db.Close())
 }
+
+// Warm opens conns connections of a pool, so that a run does not begin with dialling.
+func Warm(ctx context.Context, db *sql.DB, conns int) error {
+	var open []*sql.Conn
+	var err error
+	for range conns {
+		var c *sql.Conn
+		if c, err = db.Conn(ctx); err != nil {
+			break
+		}
+		open = append(open, c)
+	}
+	for _, c := range open {
+		err = errors.Join(err, c.Close())
+	}
+	return err
+}
+
+// Cool closes the idle connections of a pool that rests: servers allow only so many.
+func Cool(db *sql.DB, conns int) {
+	db.SetMaxIdleConns(-1)
+	db.SetMaxIdleConns(conns)
+}

@@ -231,8 +231,9 @@ func insertArgs(kind string, ids []string, body []byte) []any {
 	if kind == kindPostgres {
 		n := len(ids)
 		return []any{
-			ids, repeat(service, n), repeat("", n), repeat(rowExchange, n), repeat(Key, n), repeat([]byte(rowProperties), n),
-			repeat(body, n), repeat(size, n), repeat(due, n), repeat(now, n), repeat(now, n),
+			ids, repeat(service, n), repeat("", n), repeat(rowExchange, n), repeat(Key, n),
+			repeat([]byte(rowProperties), n), repeat(body, n), repeat(size, n),
+			repeat(due, n), repeat(now, n), repeat(now, n),
 		}
 	}
 	args := make([]any, 0, rowParams*len(ids))

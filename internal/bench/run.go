@@ -116,20 +116,32 @@ func (r *runner) block(ctx context.Context, b block) error {
 		repetitions = 1
 	}
 	for i := range repetitions {
-		start := time.Now()
-		if err := r.repetition(ctx, b, i, repetitions); err != nil {
+		err := r.repetition(ctx, b, i, repetitions)
+		if errors.Is(err, errBudget) {
+			r.notes = append(r.notes,
+				fmt.Sprintf("quick: ended in repetition %d of %d, to stay under 50 s", i+1, repetitions))
+			return nil
+		}
+		if err != nil {
 			return fmt.Errorf("%s: %w", b.name, err)
 		}
 		r.repetitions = max(r.repetitions, i+1)
-		if took := time.Since(start); r.cfg.Quick && i+1 < repetitions && time.Since(r.begin)+took > quickBudget {
-			r.notes = append(r.notes, fmt.Sprintf("quick: %d of %d repetitions, to stay under 50 s", i+1, repetitions))
-			return nil
-		}
 	}
 	return nil
 }
 
+// errBudget ends a quick run early.
+var errBudget = errors.New("no time left")
+
+// spent reports whether a quick run has had its time; the first repetition is always whole.
+func (r *runner) spent(repetition int) bool {
+	return r.cfg.Quick && repetition > 0 && time.Since(r.begin) > quickBudget
+}
+
 func (r *runner) repetition(ctx context.Context, b block, i, of int) error {
+	if r.spent(i) {
+		return errBudget
+	}
 	r.say("%s, repetition %d of %d", b.name, i+1, of)
 	lim, err := r.raw(ctx)
 	if err != nil {
@@ -137,6 +149,9 @@ func (r *runner) repetition(ctx context.Context, b block, i, of int) error {
 	}
 	t := &turn{limits: lim, rates: map[turnKey]float64{}}
 	for _, f := range b.figures {
+		if r.spent(i) {
+			return errBudget
+		}
 		stop, err := r.profile(f, i == of-1)
 		if err != nil {
 			return err

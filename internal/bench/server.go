@@ -39,12 +39,12 @@ type server struct {
 
 // parseServer reads Config.Store. Errors never quote it: it may hold a password.
 func parseServer(store string) (*server, error) {
-	switch {
-	case store == "" || store == kindMySQL:
+	switch store {
+	case "", kindMySQL:
 		store = "mysql://root@127.0.0.1:3306/"
-	case store == kindPostgres:
+	case kindPostgres:
 		store = "postgres://postgres@127.0.0.1:5432/postgres?sslmode=disable"
-	case store == kindSQLite:
+	case kindSQLite:
 		return &server{kind: kindSQLite}, nil
 	}
 	scheme, rest, _ := strings.Cut(store, ":")

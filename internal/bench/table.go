@@ -23,7 +23,8 @@ func (rep *Report) WriteTable(out io.Writer) error {
 	}
 	fmt.Fprintf(w, "R_pub, best of each repetition\t%s\nR_db, best of each repetition\t%s\n",
 		rep.RawPublish.text(0), rep.RawStore.text(0))
-	fmt.Fprintf(w, "limit L = 1 / (1/R_pub + 1/R_db)\t%s\nmin(R_pub, R_db)\t%s\n", rep.Limit.text(0), rep.LimitMin.text(0))
+	fmt.Fprintf(w, "limit L = 1 / (1/R_pub + 1/R_db)\t%s\nmin(R_pub, R_db)\t%s\n",
+		rep.Limit.text(0), rep.LimitMin.text(0))
 	if rep.Naive != "" {
 		fmt.Fprintf(w, "naive runs with\t%s\n", rep.Naive)
 	}
@@ -42,9 +43,9 @@ func (rep *Report) rates(w io.Writer) {
 		"PEAK MIB\tALLOCS/MSG\tBYTES/MSG\tSTATEMENTS/MSG")
 	for _, l := range rep.Workloads {
 		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%d\t%s\t%s\t%s\t%s\t%d\t%s\t%s\t%s\t%s\n",
-			l.Name, l.Callers, l.Waiting, l.Repetitions, l.Messages, l.Rate.text(0), l.OfLimit.text(2), l.OfNaive.text(1),
-			l.OfReference.text(2), l.Deferred, (l.PeakRSS / (1 << 20)).text(0), l.Allocs.text(0), l.AllocBytes.text(0),
-			l.Statements.text(3))
+			l.Name, l.Callers, l.Waiting, l.Repetitions, l.Messages, l.Rate.text(0), l.OfLimit.text(2),
+			l.OfNaive.text(1), l.OfReference.text(2), l.Deferred, (l.PeakRSS / (1 << 20)).text(0),
+			l.Allocs.text(0), l.AllocBytes.text(0), l.Statements.text(3))
 	}
 	for _, l := range rep.Workloads {
 		if l.Reference != "" {

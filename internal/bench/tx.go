@@ -19,19 +19,26 @@ import (
 const txConns = 32
 
 // business is a service's own table and pool.
-type business struct{ db *sql.DB }
+type business struct {
+	db    *sql.DB
+	conns int
+}
 
 func openBusiness(ctx context.Context, sc *Schema) (*business, error) {
-	db, err := sc.Fresh(txConns)
+	conns := txConns
+	if sc.Kind == kindSQLite {
+		conns = 1
+	}
+	db, err := sc.Fresh(conns)
 	if err != nil {
 		return nil, err
 	}
-	_, err = db.ExecContext(ctx, "CREATE TABLE bench_orders (id VARCHAR(36) PRIMARY KEY, customer VARCHAR(64) NOT NULL, "+
-		"amount INT NOT NULL)")
+	_, err = db.ExecContext(ctx, "CREATE TABLE bench_orders (id VARCHAR(36) PRIMARY KEY, "+
+		"customer VARCHAR(64) NOT NULL, amount INT NOT NULL)")
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("create the business table: %w", err), db.Close())
 	}
-	return &business{db: db}, nil
+	return &business{db: db, conns: conns}, nil
 }
 
 // plain runs n transactions of one business row.

@@ -148,3 +148,6 @@ func (w *World) drain(ctx context.Context, n int, replicas []*product) (*outcome
 	}
 	return o, err
 }
+
+// Server names the database server without secrets.
+func (w *World) Server() string { return w.server.String() }
