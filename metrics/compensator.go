@@ -1,0 +1,180 @@
+package metrics
+
+import (
+	"context"
+	"errors"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/transmsg/transmsg/compensator"
+	"github.com/transmsg/transmsg/model"
+)
+
+// Results of runs that began.
+const (
+	runDrained  = "drained"
+	runEarly    = "ended-early"
+	runStopped  = "stopped"
+	runLockLost = "lock-lost"
+)
+
+// Results of alerts.
+const (
+	alertDelivered = "delivered"
+	alertFailed    = "failed"
+)
+
+// compensatorMetrics are those of the compensator.
+type compensatorMetrics struct {
+	started     prometheus.Counter
+	runs        *prometheus.CounterVec
+	duration    prometheus.Histogram
+	lockHeld    prometheus.Gauge
+	claims      prometheus.Counter
+	claimedRows prometheus.Counter
+	conflicts   *prometheus.CounterVec
+	dead        *prometheus.CounterVec
+	alerts      *prometheus.CounterVec
+}
+
+func newCompensatorMetrics() compensatorMetrics {
+	single := func(name, help string) prometheus.Counter {
+		return prometheus.NewCounter(prometheus.CounterOpts{Namespace: namespace, Name: name, Help: help})
+	}
+	return compensatorMetrics{
+		started: single("runs_started_total", "Runs that got their lock slot."),
+		runs:    counters("runs_total", "Runs by how they ended, or why they did not begin.", "result"),
+		duration: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Namespace: namespace, Name: "run_duration_seconds",
+			Help:    "From taking the lock slot to the writing of the run's last outcome.",
+			Buckets: []float64{.005, .01, .05, .1, .5, 1, 5, 15, 60, 300, 900, 3600},
+		}),
+		lockHeld: prometheus.NewGauge(prometheus.GaugeOpts{
+			Namespace: namespace, Name: "lock_held", Help: "Whether this process holds a lock slot: a run is under way.",
+		}),
+		claims:      single("claims_total", "Claim statements."),
+		claimedRows: single("claimed_rows_total", "Rows claimed."),
+		conflicts: counters("lease_conflicts_total",
+			"Outcomes of rows that belonged to somebody else by the time of their writing.", "service"),
+		dead:   counters("dead_total", "Rows marked DEAD.", "service", "code"),
+		alerts: counters("alerts_total", "Alerts by whether they were delivered.", "result"),
+	}
+}
+
+func (c *compensatorMetrics) collectors() []prometheus.Collector {
+	return []prometheus.Collector{
+		c.started, c.runs, c.duration, c.lockHeld, c.claims, c.claimedRows, c.conflicts, c.dead, c.alerts,
+	}
+}
+
+// NewCompensator is compensator.New with metrics. An Observer in cfg is called as well.
+func (m *Metrics) NewCompensator(cfg compensator.Config) (*compensator.Compensator, error) {
+	// A rate needs a value before the first event.
+	for _, result := range []string{
+		runDrained, runEarly, runStopped, runLockLost,
+		compensator.SkipNotReady, compensator.SkipLocked, compensator.SkipLock,
+	} {
+		m.compensator.runs.WithLabelValues(result)
+	}
+	for _, result := range []string{alertDelivered, alertFailed} {
+		m.compensator.alerts.WithLabelValues(result)
+	}
+	cfg.Observer = m.compensatorObserver(cfg.Observer)
+	return compensator.New(cfg)
+}
+
+// compensatorObserver counts and calls next.
+func (m *Metrics) compensatorObserver(next compensator.Observer) compensator.Observer {
+	return m.rowsObserver(m.runsObserver(next))
+}
+
+// runsObserver counts what concerns runs and alerts, and calls next.
+func (m *Metrics) runsObserver(next compensator.Observer) compensator.Observer {
+	c, o := &m.compensator, next
+	o.RunStart = func() {
+		c.started.Inc()
+		c.lockHeld.Set(1)
+		if next.RunStart != nil {
+			next.RunStart()
+		}
+	}
+	o.RunEnd = func(f compensator.Figures) {
+		c.lockHeld.Set(0)
+		c.runs.WithLabelValues(runResult(f.Cause)).Inc()
+		c.duration.Observe(f.Duration.Seconds())
+		c.claims.Add(float64(f.Claims))
+		c.claimedRows.Add(float64(f.Rows))
+		if next.RunEnd != nil {
+			next.RunEnd(f)
+		}
+	}
+	o.RunSkipped = func(reason string) {
+		c.runs.WithLabelValues(reason).Inc()
+		if next.RunSkipped != nil {
+			next.RunSkipped(reason)
+		}
+	}
+	o.Alert = func(a compensator.Alert, delivered bool) {
+		result := alertFailed
+		if delivered {
+			result = alertDelivered
+		}
+		c.alerts.WithLabelValues(result).Inc()
+		if next.Alert != nil {
+			next.Alert(a, delivered)
+		}
+	}
+	return o
+}
+
+// rowsObserver counts what concerns rows, and calls next.
+func (m *Metrics) rowsObserver(next compensator.Observer) compensator.Observer {
+	c, o := &m.compensator, next
+	storeError := m.shared.storeErrorsFor(roleCompensator, "services", "claim", "delete", "settle", "restore")
+	o.Outcome = func(service string, out model.Outcome) {
+		m.shared.outcome(roleCompensator, label(service), out)
+		if next.Outcome != nil {
+			next.Outcome(service, out)
+		}
+	}
+	o.Settled = func(row *model.TransMessage, out model.Outcome, status model.Status) {
+		if status == model.Dead {
+			c.dead.WithLabelValues(label(row.Service), label(string(out.Code))).Inc()
+		}
+		if next.Settled != nil {
+			next.Settled(row, out, status)
+		}
+	}
+	o.LeaseConflict = func(service string) {
+		c.conflicts.WithLabelValues(label(service)).Inc()
+		if next.LeaseConflict != nil {
+			next.LeaseConflict(service)
+		}
+	}
+	o.Restored = func(service string) {
+		m.shared.restored.WithLabelValues(roleCompensator, label(service)).Inc()
+		if next.Restored != nil {
+			next.Restored(service)
+		}
+	}
+	o.StoreError = func(op string, err error) {
+		storeError(op, err)
+		if next.StoreError != nil {
+			next.StoreError(op, err)
+		}
+	}
+	return o
+}
+
+func runResult(cause error) string {
+	switch {
+	case cause == nil:
+		return runDrained
+	case errors.Is(cause, compensator.ErrLockLost):
+		return runLockLost
+	case errors.Is(cause, context.Canceled):
+		return runStopped
+	default:
+		return runEarly
+	}
+}

@@ -1,0 +1,73 @@
+// Package metrics turns the Observers and Stats of publisher, compensator and confirms
+// into Prometheus metrics. It is optional: nothing else imports it, and a service that
+// does without it does not link Prometheus.
+//
+//	m, err := metrics.New(metrics.Config{Store: store})
+//	prometheus.MustRegister(m)                // or serve m.Handler() on /metrics
+//	sender, err := m.OpenSender(senderConfig) // instead of confirms.Open
+//	pub, err := m.OpenPublisher(pubConfig)    // instead of publisher.Open
+//	comp, err := m.NewCompensator(compConfig) // instead of compensator.New
+//
+// What goes wrong shows in the numbers, never as a failed scrape: while the store does not
+// answer, transmsg_rows_up is 0 and the figures of the rows are those of the last answer.
+//
+// # Metrics
+//
+// Counters end in _total, histograms in _duration_seconds, everything else is a gauge.
+//
+// Outcomes. Role is publisher (first sends) or compensator; kind is acked, nacked,
+// returned, refused, unknown or deferred; code is the cause as in the table's last_code
+// (312, 404, nack, timeout, ...), empty when acked:
+//
+//	transmsg_outcomes_total{role,service,kind,code}
+//	transmsg_restored_rows_total{role,service}       rows found gone and inserted again
+//	transmsg_store_errors_total{role,operation}      failed reads and writes, tried again
+//
+// Publisher. Result is stored, refused (the id is stored with other content, or DEAD),
+// not-stored, unknown or rolled-back:
+//
+//	transmsg_publish_duration_seconds{service,result}    what the store took, per call
+//	transmsg_publisher_in_flight{service}                calls and sends without an outcome
+//	transmsg_publisher_unsettled{service}                outcomes not yet written
+//	transmsg_publisher_oldest_due_seconds{service}       looked at once a minute
+//
+// Sender. Sender is the Name of its Config; code is the AMQP code of the exception:
+//
+//	transmsg_confirm_duration_seconds{sender}            from the write to the broker's answer
+//	transmsg_sender_connected{sender}                    1 or 0
+//	transmsg_sender_ready{sender}                        takes new work: 1 or 0
+//	transmsg_sender_blocked{sender}                      by an alarm of the broker: 1 or 0
+//	transmsg_sender_connections_total{sender}            reconnects are all but the first
+//	transmsg_sender_channel_exceptions_total{sender,code}
+//	transmsg_sender_in_flight{sender}                    on the wire and unconfirmed
+//	transmsg_sender_window{sender}                       the most that in_flight can be
+//	transmsg_sender_timed_out{sender}                    of in_flight: overdue
+//	transmsg_sender_late_acks_total{sender}              acked after they had timed out
+//	transmsg_sender_pending{sender}                      reserved, or sent and not done
+//	transmsg_sender_pending_limit{sender}                the most that pending can be
+//	transmsg_sender_pending_bytes{sender}                body bytes of pending
+//
+// Compensator. Result of a run is drained (nothing was due any more), ended-early,
+// stopped, lock-lost, or, when it did not begin, sender-not-ready, locked or
+// lock-unavailable; of an alert it is delivered or failed:
+//
+//	transmsg_runs_started_total                          runs that got their lock slot
+//	transmsg_runs_total{result}
+//	transmsg_run_duration_seconds
+//	transmsg_lock_held                                   a run is under way: 1 or 0
+//	transmsg_claims_total                                claim statements
+//	transmsg_claimed_rows_total
+//	transmsg_lease_conflicts_total{service}              outcomes of rows that somebody else had by then
+//	transmsg_dead_total{service,code}                    rows marked DEAD
+//	transmsg_alerts_total{result}
+//
+// Rows, from the table, read at most every Config.RowsEvery. Every process that is given
+// a Store shows the same figures, so take max, not sum. Status is ready or dead:
+//
+//	transmsg_rows{service,status}
+//	transmsg_rows_due{service}                           READY and due now
+//	transmsg_oldest_due_seconds{service}                 how long the oldest has been due
+//	transmsg_oldest_ready_seconds{service}               age of the oldest READY row
+//	transmsg_rows_up                                     the last read succeeded: 1 or 0
+//	transmsg_rows_read_timestamp_seconds                 when the last read succeeded, Unix time
+package metrics

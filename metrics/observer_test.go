@@ -1,0 +1,169 @@
+package metrics_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
+
+	"github.com/transmsg/transmsg/compensator"
+	"github.com/transmsg/transmsg/confirms"
+	"github.com/transmsg/transmsg/metrics"
+	"github.com/transmsg/transmsg/model"
+	"github.com/transmsg/transmsg/publisher"
+)
+
+var (
+	errDown  = errors.New("database down")
+	returned = model.Outcome{Kind: model.Returned, Code: model.CodeNoRoute}
+	acked    = model.Outcome{Kind: model.Acked}
+)
+
+func TestPublisherObserver(t *testing.T) {
+	t.Parallel()
+	m, reg := registered(t, metrics.Config{})
+	o := metrics.PublisherObserver(m, "orders", publisher.Observer{})
+	o.Outcome("1", acked, time.Second)
+	o.Outcome("2", acked, time.Second)
+	o.Outcome("3", returned, time.Second)
+	o.Restored("3")
+	o.StoreError("settle", errDown)
+	for _, kind := range []error{
+		nil, nil, model.ErrConflict, model.ErrDead, model.ErrNotStored, model.ErrStoreUnknown, model.ErrTxMustRollBack,
+	} {
+		var err error
+		if kind != nil {
+			err = fmt.Errorf("publisher: %w", &model.StoreError{Kind: kind, Err: errDown})
+		}
+		o.Published(time.Millisecond, err)
+	}
+	gather(t, reg).want(t, map[string]float64{
+		`transmsg_outcomes_total{code="",kind="acked",role="publisher",service="orders"}`:       2,
+		`transmsg_outcomes_total{code="312",kind="returned",role="publisher",service="orders"}`: 1,
+		`transmsg_restored_rows_total{role="publisher",service="orders"}`:                       1,
+		`transmsg_store_errors_total{operation="settle",role="publisher"}`:                      1,
+		`transmsg_store_errors_total{operation="delete",role="publisher"}`:                      0,
+		`transmsg_publish_duration_seconds{result="stored",service="orders"}`:                   2,
+		`transmsg_publish_duration_seconds{result="refused",service="orders"}`:                  2,
+		`transmsg_publish_duration_seconds{result="not-stored",service="orders"}`:               1,
+		`transmsg_publish_duration_seconds{result="unknown",service="orders"}`:                  1,
+		`transmsg_publish_duration_seconds{result="rolled-back",service="orders"}`:              1,
+	})
+}
+
+func TestSenderObserver(t *testing.T) {
+	t.Parallel()
+	m, reg := registered(t, metrics.Config{})
+	o := metrics.SenderObserver(m, "relay", confirms.Observer{})
+	o.Answered(model.Acked, time.Millisecond)
+	o.ChannelClosed(404, "NOT_FOUND")
+	o.ChannelClosed(404, "NOT_FOUND")
+	gather(t, reg).want(t, map[string]float64{
+		`transmsg_confirm_duration_seconds{sender="relay"}`:                   1,
+		`transmsg_sender_channel_exceptions_total{code="404",sender="relay"}`: 2,
+	})
+}
+
+func TestCompensatorObserver(t *testing.T) {
+	t.Parallel()
+	m, reg := registered(t, metrics.Config{})
+	o := metrics.CompensatorObserver(m, compensator.Observer{})
+	row := &model.TransMessage{Service: "orders"}
+	o.RunStart()
+	gather(t, reg).want(t, map[string]float64{`transmsg_runs_started_total{}`: 1, `transmsg_lock_held{}`: 1})
+	o.RunEnd(compensator.Figures{Claims: 2, Rows: 40, Duration: time.Second})
+	o.RunEnd(compensator.Figures{Claims: 1, Cause: fmt.Errorf("run: %w", compensator.ErrLockLost)})
+	o.RunEnd(compensator.Figures{Cause: context.Canceled})
+	o.RunEnd(compensator.Figures{Cause: errDown})
+	o.RunSkipped(compensator.SkipLocked)
+	o.Outcome("orders", returned)
+	o.Settled(row, returned, model.Ready)
+	o.Settled(row, returned, model.Dead)
+	o.LeaseConflict("orders")
+	o.Restored("orders")
+	o.StoreError("claim", errDown)
+	o.Alert(compensator.Alert{}, true)
+	o.Alert(compensator.Alert{}, false)
+	o.LeaseConflict("no \xff UTF-8") // a row written by SQL
+	gather(t, reg).want(t, map[string]float64{
+		`transmsg_lock_held{}`:                      0,
+		`transmsg_runs_total{result="drained"}`:     1,
+		`transmsg_runs_total{result="lock-lost"}`:   1,
+		`transmsg_runs_total{result="stopped"}`:     1,
+		`transmsg_runs_total{result="ended-early"}`: 1,
+		`transmsg_runs_total{result="locked"}`:      1,
+		`transmsg_run_duration_seconds{}`:           4,
+		`transmsg_claims_total{}`:                   3,
+		`transmsg_claimed_rows_total{}`:             40,
+		`transmsg_outcomes_total{code="312",kind="returned",role="compensator",service="orders"}`: 1,
+		`transmsg_dead_total{code="312",service="orders"}`:                                        1,
+		`transmsg_lease_conflicts_total{service="orders"}`:                                        1,
+		`transmsg_lease_conflicts_total{service="no ` + "\uFFFD" + ` UTF-8"}`:                     1,
+		`transmsg_restored_rows_total{role="compensator",service="orders"}`:                       1,
+		`transmsg_store_errors_total{operation="claim",role="compensator"}`:                       1,
+		`transmsg_alerts_total{result="delivered"}`:                                               1,
+		`transmsg_alerts_total{result="failed"}`:                                                  1,
+	})
+	families, err := reg.Gather()
+	must(t, err)
+	if problems, err := promlint.NewWithMetricFamilies(families).Lint(); err != nil || len(problems) != 0 {
+		t.Errorf("lint: %v, %v", problems, err)
+	}
+}
+
+// Every function of an Observer that the caller had set is still called, also one that is
+// added to the Observer later.
+func TestObserversOfTheCallerAreCalled(t *testing.T) {
+	t.Parallel()
+	m, _ := registered(t, metrics.Config{})
+	called := map[string]int{}
+	pub, snd, comp := publisher.Observer{}, confirms.Observer{}, compensator.Observer{}
+	record(&pub, called)
+	record(&snd, called)
+	record(&comp, called)
+	want := len(called)
+	call(metrics.PublisherObserver(m, "orders", pub))
+	call(metrics.SenderObserver(m, "relay", snd))
+	call(metrics.CompensatorObserver(m, comp))
+	if want == 0 {
+		t.Fatal("no functions found")
+	}
+	for name, n := range called {
+		if n != 1 {
+			t.Errorf("%s was called %d times, want once", name, n)
+		}
+	}
+}
+
+// record sets every function of the observer to one that counts its call.
+func record(observer any, called map[string]int) {
+	v := reflect.ValueOf(observer).Elem()
+	for i := range v.NumField() {
+		name := v.Type().String() + "." + v.Type().Field(i).Name
+		called[name] = 0
+		v.Field(i).Set(reflect.MakeFunc(v.Field(i).Type(), func([]reflect.Value) []reflect.Value {
+			called[name]++
+			return nil
+		}))
+	}
+}
+
+// call calls every function of the observer with zero values.
+func call(observer any) {
+	v := reflect.ValueOf(observer)
+	for i := range v.NumField() {
+		f := v.Field(i)
+		args := make([]reflect.Value, f.Type().NumIn())
+		for j := range args {
+			args[j] = reflect.New(f.Type().In(j)).Elem()
+			if args[j].Kind() == reflect.Pointer {
+				args[j] = reflect.New(f.Type().In(j).Elem())
+			}
+		}
+		f.Call(args)
+	}
+}
