@@ -1,0 +1,138 @@
+package model
+
+import (
+	"fmt"
+	"log/slog"
+	"strings"
+	"time"
+	"unicode"
+)
+
+// AlertKind is what an [Alert] is about.
+type AlertKind string
+
+// The kinds of alert.
+const (
+	// AlertDead: rows went DEAD and stay until a person replays or discards them.
+	AlertDead AlertKind = "dead"
+	// AlertNewerCodec: rows written by a newer version wait for this one's upgrade.
+	AlertNewerCodec AlertKind = "newer-codec"
+	// AlertExchange: the broker refuses an exchange, or a topic of it; its rows wait.
+	AlertExchange AlertKind = "exchange-broken"
+	// AlertOldest: a service's oldest READY row has waited for too long.
+	AlertOldest AlertKind = "oldest-ready"
+	// AlertTest: somebody tries out whether alerts arrive.
+	AlertTest AlertKind = "test"
+)
+
+// Alert tells a person about one group of rows that needs them: those of one kind,
+// service, exchange, routing key and code. Bodies and headers are never part of it.
+type Alert struct {
+	Kind AlertKind
+	// Service, Exchange, RoutingKey and Code are the group's; those that do not matter
+	// for the kind are empty.
+	Service, Exchange, RoutingKey string
+	Code                          Code
+	// Text is the cause in the broker's or the library's words, of the sample.
+	Text string
+	// Count is the number of rows that this alert is about.
+	Count int
+	// First and Last are when the first and the last of them got into this state, by the
+	// database's clock.
+	First, Last time.Time
+	// Sample is one of the rows; empty where none is at hand.
+	Sample AlertSample
+	// Instance is the compensator that tells.
+	Instance string
+	// Command shows more: a shell line, with every name quoted.
+	Command string
+}
+
+// AlertSample names one row.
+type AlertSample struct {
+	// ID is the message id, Key the business key.
+	ID, Key string
+	// Attempts are the sends that were answered with a failure about this message.
+	Attempts int
+}
+
+// String returns the alert for people, in one line. Names are quoted where they are not
+// plain.
+func (a *Alert) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s: %d message(s)", a.Kind, a.Count)
+	cause := a.Text
+	if !strings.HasPrefix(cause, string(a.Code)) { // the broker's own text begins with its code
+		cause = strings.TrimSpace(string(a.Code) + " " + a.Text)
+	}
+	for _, p := range [...]struct{ name, value string }{
+		{"service", a.Service}, {"exchange", a.Exchange}, {"routing key", a.RoutingKey}, {"cause", cause},
+		{"sample", a.Sample.ID}, {"key", a.Sample.Key},
+	} {
+		if p.value != "" {
+			fmt.Fprintf(&b, ", %s %s", p.name, plain(p.value))
+		}
+	}
+	if !a.First.IsZero() {
+		fmt.Fprintf(&b, ", from %s to %s", a.First.UTC().Format(time.RFC3339), a.Last.UTC().Format(time.RFC3339))
+	}
+	if a.Command != "" {
+		fmt.Fprintf(&b, "; see: %s", a.Command)
+	}
+	return b.String()
+}
+
+// LogValue makes the alert a group of attributes in a log.
+func (a *Alert) LogValue() slog.Value {
+	attrs := []slog.Attr{
+		slog.String("kind", string(a.Kind)), slog.String("service", a.Service), slog.String("exchange", a.Exchange),
+		slog.String("routing_key", a.RoutingKey), slog.String("code", string(a.Code)), slog.String("text", a.Text),
+		slog.Int("count", a.Count), slog.String("id", a.Sample.ID), slog.String("key", a.Sample.Key),
+		slog.Int("attempts", a.Sample.Attempts), slog.String("instance", a.Instance), slog.String("command", a.Command),
+	}
+	if !a.First.IsZero() {
+		attrs = append(attrs, slog.Time("first", a.First), slog.Time("last", a.Last))
+	}
+	return slog.GroupValue(attrs...)
+}
+
+// plain quotes what would break a line.
+func plain(s string) string {
+	if strings.ContainsFunc(s, unicode.IsControl) {
+		return fmt.Sprintf("%q", s)
+	}
+	return s
+}
+
+// AlertCommand is the shell line that lists the rows of an alert's group.
+func AlertCommand(a *Alert) string {
+	status := Ready
+	if a.Kind == AlertDead {
+		status = Dead
+	}
+	line := "transmsg messages list --status " + string(status)
+	for _, p := range [...]struct{ flag, value string }{
+		{"service", a.Service}, {"exchange", a.Exchange}, {"routing-key", a.RoutingKey}, {"code", string(a.Code)},
+	} {
+		switch {
+		case p.value == "":
+		case strings.ContainsFunc(p.value, unicode.IsControl):
+			// No terminal takes it: the line lists more rows than the group.
+		default:
+			line += " --" + p.flag + " " + shellQuoted(p.value)
+		}
+	}
+	return line
+}
+
+// shellQuoted makes s one word of a POSIX shell: names come out of the table, and people
+// copy commands.
+func shellQuoted(s string) string {
+	safe := func(r rune) bool {
+		return r < 128 && (unicode.IsLetter(r) || unicode.IsDigit(r) || strings.ContainsRune("._-/:@", r))
+	}
+	if strings.ContainsFunc(s, func(r rune) bool { return !safe(r) }) {
+		return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+	}
+	return s
+}

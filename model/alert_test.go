@@ -1,0 +1,70 @@
+package model_test
+
+import (
+	"bytes"
+	"log/slog"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/transmsg/transmsg/model"
+)
+
+func deadAlert() *model.Alert {
+	return &model.Alert{
+		Kind: model.AlertDead, Service: "orders", Exchange: "ex", RoutingKey: "k", Code: model.CodeNoRoute,
+		Text: "NO_ROUTE", Count: 3, First: time.Unix(1, 0), Last: time.Unix(61, 0), Instance: "one",
+		Sample: model.AlertSample{ID: "id-1", Key: "order-7", Attempts: 2},
+	}
+}
+
+func TestAlertString(t *testing.T) {
+	t.Parallel()
+	a := deadAlert()
+	a.RoutingKey = "a\nb"
+	a.Command = model.AlertCommand(a)
+	want := `dead: 3 message(s), service orders, exchange ex, routing key "a\nb", cause 312 NO_ROUTE, ` +
+		`sample id-1, key order-7, from 1970-01-01T00:00:01Z to 1970-01-01T00:01:01Z; ` +
+		`see: transmsg messages list --status DEAD --service orders --exchange ex --code 312`
+	if got := a.String(); got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+	broken := model.Alert{Kind: model.AlertExchange, Exchange: "ex", Code: "404", Text: "404 NOT_FOUND", Count: 1}
+	if got := broken.String(); got != "exchange-broken: 1 message(s), exchange ex, cause 404 NOT_FOUND" {
+		t.Errorf("got %s", got)
+	}
+}
+
+func TestAlertLogValue(t *testing.T) {
+	t.Parallel()
+	var b bytes.Buffer
+	slog.New(slog.NewTextHandler(&b, nil)).Error("needs attention", "alert", deadAlert())
+	for _, want := range []string{
+		"alert.kind=dead", "alert.service=orders", "alert.code=312", "alert.count=3", "alert.id=id-1",
+		"alert.key=order-7", "alert.attempts=2", "alert.instance=one", "alert.first=",
+	} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("line %q lacks %s", b.String(), want)
+		}
+	}
+}
+
+// Whatever a name holds, a shell takes it as one word of the command.
+func TestAlertCommandIsSafeToPaste(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{
+		"plain.key", "with space", "it's", "$(touch /tmp/x)", "`id`", `back\slash`, `"double"`, "a;b|c&d", "*", "é",
+		"#", "~",
+	} {
+		line := model.AlertCommand(&model.Alert{Kind: model.AlertOldest, RoutingKey: name})
+		args := strings.TrimPrefix(line, "transmsg messages list --status READY --routing-key ")
+		if args == line {
+			t.Fatalf("%q has another form", line)
+		}
+		got, err := exec.CommandContext(t.Context(), "sh", "-c", "printf '<%s>' "+args).Output()
+		if err != nil || string(got) != "<"+name+">" {
+			t.Errorf("%s: the shell sees %s (%v), want <%s>", line, got, err, name)
+		}
+	}
+}
