@@ -70,6 +70,9 @@ type Result struct {
 	Outcome model.Outcome
 	// Age is the time since the row was stored or last replayed.
 	Age time.Duration
+	// Delay until a row whose outcome is Deferred is due again. Zero means at once. Other
+	// outcomes have the policy's delay.
+	Delay time.Duration
 
 	acked    bool // guarded by the batcher's mutex: acked after all
 	decision Decision
@@ -114,6 +117,9 @@ func (b *Batcher) Add(r *Result) {
 	if r.decision.Delete {
 		b.deletes.add(r)
 		return
+	}
+	if r.Outcome.Kind == model.Deferred {
+		r.decision.Delay = r.Delay
 	}
 	b.settles.add(r)
 }

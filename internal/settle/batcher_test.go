@@ -271,3 +271,38 @@ func TestBatcherBoundsAndBatches(t *testing.T) {
 		}
 	})
 }
+
+// recorder keeps the settlements it is given.
+type recorder struct {
+	*fakeStore
+	list []model.Settlement
+}
+
+func (s *recorder) Settle(ctx context.Context, list []model.Settlement) ([]model.Settled, error) {
+	s.list = append(s.list, list...)
+	return s.fakeStore.Settle(ctx, list)
+}
+
+// Only a deferred row takes the delay of its result: backoff is the policy's.
+func TestBatcherDelaysDeferred(t *testing.T) {
+	t.Parallel()
+	s := &recorder{fakeStore: newFakeStore("a", "b")}
+	b := newBatcher(s, func(c *settle.Config) { c.Policy.Jitter = -1 })
+	deferred, returned := result("a", model.Deferred, model.CodeNotSent), result("b", model.Returned, model.CodeNoRoute)
+	deferred.Delay, returned.Delay = time.Hour, time.Hour
+	b.Add(deferred)
+	b.Add(returned)
+	if err := b.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]model.Settlement{}
+	for _, st := range s.list {
+		got[st.ID] = st
+	}
+	if d := got["a"]; d.Delay != time.Hour || d.AttemptsDelta+d.FailuresDelta != 0 || d.Status != model.Ready {
+		t.Errorf("deferred: %+v, want READY in an hour, not charged", d)
+	}
+	if d := got["b"]; d.Delay != time.Second {
+		t.Errorf("returned: delay %v, want the policy's second", d.Delay)
+	}
+}

@@ -39,7 +39,7 @@ type Decision struct {
 //	refused, permanent  DEAD    +1        +1        now (for the alert)
 //	unknown             READY             +1        backoff
 //	unknown by a close  READY             +1        the base delay
-//	deferred            READY                       now
+//	deferred            READY                       now, or Result.Delay
 //
 // A row whose attempts or age are used up by a counted attempt goes DEAD instead. An
 // outcome without an answer about the message itself (unknown, deferred) never makes a
