@@ -3,7 +3,6 @@ package bench
 import (
 	"context"
 	"fmt"
-	"runtime/debug"
 )
 
 // loop is one of the raw loops.
@@ -54,7 +53,7 @@ func (l limits) limit() float64 { return Limit(l.publish, l.store) }
 func (r *runner) raw(ctx context.Context) (limits, error) {
 	var best limits
 	for i, l := range r.loops {
-		debug.FreeOSMemory()
+		r.w.main.sc.Rest(ctx)
 		got, err := l.run(ctx, r.cfg.rawSize())
 		if err != nil {
 			return best, fmt.Errorf("%s: %w", l.name, err)
@@ -100,10 +99,10 @@ func (r *runner) tuneNaive(ctx context.Context) error {
 }
 
 func (r *runner) runNaive(ctx context.Context, n *naive, callers, messages int) (float64, error) {
-	debug.FreeOSMemory()
 	if err := Warm(ctx, n.pool, n.tuning.conns); err != nil {
 		return 0, err
 	}
+	n.sc.Rest(ctx)
 	defer Cool(n.pool, n.tuning.conns)
 	got, ids, err := n.run(ctx, callers, messages, r.w.Body)
 	if err != nil {

@@ -3,7 +3,6 @@ package bench
 import (
 	"context"
 	"fmt"
-	"runtime/debug"
 )
 
 // Fixed sizes of the workloads.
@@ -139,11 +138,11 @@ func (r *runner) txFigure(ctx context.Context) *figure {
 	f := &figure{name: "tx", callers: txCallers, reference: "the same transaction without the message"}
 	f.run = func(f *figure, t *turn) error {
 		n := r.cfg.txSize()
-		debug.FreeOSMemory()
 		if err := Warm(ctx, r.business.db, r.business.conns); err != nil {
 			return err
 		}
 		defer Cool(r.business.db, r.business.conns)
+		r.w.main.sc.Rest(ctx)
 		plain, err := r.business.plain(ctx, r.w.main.sc, txCallers, n)
 		if err != nil {
 			return err
@@ -164,6 +163,7 @@ func (r *runner) latencyFigure(ctx context.Context) *figure {
 	f := &figure{name: "latency", callers: 1, reference: "confirm p50 over raw insert p50 + raw confirmed publish p50"}
 	f.run = func(f *figure, t *turn) error {
 		n := r.cfg.latencySize()
+		r.w.main.sc.Rest(ctx)
 		inserts, err := rawInsertTimes(ctx, r.w.main.sc, n, r.w.Body)
 		if err != nil {
 			return err

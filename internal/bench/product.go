@@ -85,6 +85,7 @@ func (p *product) measure(ctx context.Context, n int, f load) (*outcome, error) 
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	o := &outcome{n: n}
+	p.sc.Rest(ctx)
 	questions := p.questions(ctx)
 	m := startMeter()
 	var notAcked atomic.Int64
@@ -228,6 +229,7 @@ func (p *product) drain(ctx context.Context, n int, replicas []*product) (*outco
 		}
 		all = append(all, c)
 	}
+	p.sc.Rest(ctx)
 	questions := p.questions(ctx)
 	m := startMeter()
 	errs := make([]error, len(all))

@@ -110,6 +110,7 @@ type Schema struct {
 	// trip a statement. The raw loops and the naive contestant run on it.
 	Pool *sql.DB
 
+	rest  time.Duration // the longest Rest
 	fresh func(conns int) (*sql.DB, error)
 	drop  func(context.Context) error
 }

@@ -71,10 +71,15 @@ func (w *World) Close(ctx context.Context) error {
 // NewSchema makes another schema with the product's tables; it goes with the World.
 func (w *World) NewSchema(ctx context.Context) (*Schema, error) {
 	sc, err := w.server.newSchema(ctx)
-	if err == nil {
-		w.closers = append(w.closers, sc.close)
+	if err != nil {
+		return nil, err
 	}
-	return sc, err
+	w.closers = append(w.closers, sc.close)
+	sc.rest = restAtMost
+	if w.cfg.Quick {
+		sc.rest = restQuickly
+	}
+	return sc, nil
 }
 
 // product opens the product on a schema of its own.

@@ -37,6 +37,7 @@ func (l lanes) publish(ctx context.Context, callers, n int) (float64, error) {
 	for _, ch := range l.lanes {
 		free <- ch
 	}
+	l.sc.Rest(ctx)
 	start := time.Now()
 	err := each(callers, n, func(_, i int) error {
 		if err := l.insert(ctx, ids[i:i+1]); err != nil {
@@ -63,6 +64,7 @@ func (l lanes) drain(ctx context.Context, n int) (float64, error) {
 	if err != nil {
 		return 0, err
 	}
+	l.sc.Rest(ctx)
 	start := time.Now()
 	for {
 		batch, bodies, err := l.read(ctx)
@@ -87,7 +89,8 @@ func (l lanes) drain(ctx context.Context, n int) (float64, error) {
 
 // read returns the next rows.
 func (l lanes) read(ctx context.Context) (ids []string, bodies [][]byte, err error) {
-	rows, err := l.db.QueryContext(ctx, fmt.Sprintf("SELECT id, payload FROM %s ORDER BY id LIMIT %d", l.table, laneBatch))
+	query := fmt.Sprintf("SELECT id, payload FROM %s ORDER BY id LIMIT %d", l.table, laneBatch)
+	rows, err := l.db.QueryContext(ctx, query)
 	if err != nil {
 		return nil, nil, err
 	}

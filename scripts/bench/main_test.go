@@ -51,8 +51,13 @@ func TestAllContestantsPublishAndDrainWithoutLoss(t *testing.T) {
 
 func TestUsageIsRefused(t *testing.T) {
 	for _, args := range [][]string{
-		{"extra"}, {"--messages", "5"}, {"--repetitions", "0"}, {"--queue", "stream"}, {"--store", "oracle"},
-		{"--amqp", "http://h/"}, {"--body", "1"},
+		{"extra"},
+		{"--messages", "5"},
+		{"--repetitions", "0"},
+		{"--queue", "stream"},
+		{"--store", "oracle"},
+		{"--amqp", "http://h/"},
+		{"--body", "1"},
 	} {
 		if _, err := parse(args, t.Output()); err == nil {
 			t.Errorf("%v was accepted", args)

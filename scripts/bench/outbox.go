@@ -18,6 +18,7 @@ import (
 // share: a pool and channels in confirm mode.
 type outbox struct {
 	w     *bench.World
+	sc    *bench.Schema
 	kind  string
 	table string
 	db    *sql.DB
@@ -30,7 +31,7 @@ func openOutbox(ctx context.Context, w *bench.World, table string, channels int)
 	if err != nil {
 		return nil, err
 	}
-	o := &outbox{w: w, kind: sc.Kind, table: table}
+	o := &outbox{w: w, sc: sc, kind: sc.Kind, table: table}
 	if o.db, err = sc.Fresh(peerConns); err != nil {
 		return nil, err
 	}
@@ -77,7 +78,8 @@ func (o *outbox) close() error {
 func (o *outbox) send(ctx context.Context, ch *amqp.Channel, id string, body []byte) error {
 	dc, err := ch.PublishWithDeferredConfirmWithContext(ctx, o.w.Broker.Exchange, bench.Key, true, false,
 		amqp.Publishing{
-			ContentType: "application/json", DeliveryMode: amqp.Persistent, MessageId: id, Timestamp: time.Now(), Body: body,
+			ContentType: "application/json", DeliveryMode: amqp.Persistent, MessageId: id, Timestamp: time.Now(),
+			Body: body,
 		})
 	if err != nil {
 		return err

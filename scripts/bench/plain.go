@@ -57,6 +57,7 @@ func (*plain) name() string { return "gorm, one by one" }
 
 func (p *plain) publish(ctx context.Context, callers, n int) (float64, error) {
 	ids := newIDs(n)
+	p.sc.Rest(ctx)
 	start := time.Now()
 	err := each(callers, n, func(caller, i int) error {
 		row := gormOutbox{
@@ -83,6 +84,7 @@ func (p *plain) drain(ctx context.Context, n int) (float64, error) {
 	if err != nil {
 		return 0, err
 	}
+	p.sc.Rest(ctx)
 	start := time.Now()
 	for {
 		var rows []gormOutbox

@@ -30,6 +30,7 @@ const (
 // AMQP publisher with confirms on and pooled channels.
 type watermillPeer struct {
 	w       *bench.World
+	sc      *bench.Schema
 	db      *sql.DB
 	schema  wmsql.SchemaAdapter
 	offsets wmsql.OffsetsAdapter
@@ -42,7 +43,7 @@ func openWatermill(ctx context.Context, w *bench.World) (contestant, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &watermillPeer{w: w}
+	p := &watermillPeer{w: w, sc: sc}
 	// A payload column that is not checked as JSON is faster.
 	if err := p.adapters(sc.Kind); err != nil {
 		return nil, err
@@ -128,6 +129,7 @@ func (p *watermillPeer) publish(ctx context.Context, callers, n int) (float64, e
 		return 0, err
 	}
 	in := p.enveloping()
+	p.sc.Rest(ctx)
 	start := time.Now()
 	err = each(callers, n, func(_, i int) error {
 		return in.Publish(wmTopic, message.NewMessage(ids[i], p.w.Body))
@@ -156,6 +158,7 @@ func (p *watermillPeer) drain(ctx context.Context, n int) (float64, error) {
 		}
 		rest = rest[len(batch):]
 	}
+	p.sc.Rest(ctx)
 	start := time.Now()
 	stop, err := p.forward(ctx)
 	if err != nil {
