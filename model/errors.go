@@ -38,6 +38,8 @@ var (
 	ErrClosed = errors.New("closed")
 	// ErrNotFound: there is no row with this id.
 	ErrNotFound = errors.New("no such row")
+	// ErrLeased: the row is READY and being sent at the moment. Wait for its outcome.
+	ErrLeased = errors.New("the row is being sent")
 	// ErrCorrupt: a stored row's properties cannot be decoded. It can never be sent as
 	// it is.
 	ErrCorrupt = errors.New("corrupt properties")

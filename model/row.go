@@ -46,7 +46,11 @@ type TransMessage struct {
 	LastError  string // its text, cleaned by CleanText
 	ClaimedBy  string // the instance that holds the lease
 	CreatedAt  int64
-	UpdatedAt  int64
+	// UpdatedAt is the last change of state or content. For a DEAD row that is when it
+	// died or was edited: alerts do not count.
+	UpdatedAt int64
+	// ReplayedAt is the last replay, or 0. Age counts from the later of it and CreatedAt.
+	ReplayedAt int64
 }
 
 // NewTransMessage returns the READY row of a normalized message, without times.

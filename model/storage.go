@@ -14,7 +14,8 @@ type Execer interface {
 }
 
 // Draft is a row to insert: the store sets its times from the database's clock, with
-// NextAttemptAt = now + Delay.
+// NextAttemptAt = now + Delay. A row that its publisher sends itself has ClaimedBy: it is
+// leased from the start.
 type Draft struct {
 	TransMessage
 	// Delay until the row is due: the sender's grace, the wait for NotBefore, or zero.
@@ -84,8 +85,6 @@ type Claimed struct {
 	Last Cursor
 	// More says that the claim ended at a bound: more rows may be due now.
 	More bool
-	// Now is the database's clock at the claim.
-	Now int64
 }
 
 // Settlement is the result of one send written back to its row. It is a fenced update:
@@ -123,7 +122,7 @@ const (
 type Event struct {
 	RowID    string
 	At       int64  // Unix milliseconds, database clock
-	Kind     string // an outcome's kind, or "dead", "replay", "discard", "edit", "restore"
+	Kind     string // an outcome's kind or one of the Event constants
 	Code     Code
 	Text     string
 	Attempts int // the row's attempts after it
@@ -146,6 +145,8 @@ type Filter struct {
 	Service, Exchange, RoutingKey, Key string
 	Status                             Status
 	Code                               Code
+	// OlderThan restricts to rows that were stored at least this long ago.
+	OlderThan time.Duration
 	// After continues a listing: rows with a larger id. Limit bounds the rows, 1 to
 	// 10,000; 0 means 100.
 	After string

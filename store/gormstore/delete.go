@@ -14,6 +14,16 @@ import (
 // by itself: an error means that some may be deleted, and a repeat is harmless. A delete
 // that rivals undid is run again.
 func (s *Store) Delete(ctx context.Context, keys []model.RowKey) (int, error) {
+	query := "DELETE " + s.rowsToDelete()
+	return s.byEpoch(keys, func(ids []string, epoch int) (int, error) {
+		cond, args := s.d.in(ids)
+		return s.execOwn(ctx, "delete", query+" WHERE m.id "+cond+" AND m.epoch = ?", append(args, epoch))
+	})
+}
+
+// byEpoch calls do for the sorted ids of each epoch, at most 500 at a time, until an
+// error, and returns the sum of its results.
+func (s *Store) byEpoch(keys []model.RowKey, do func(ids []string, epoch int) (int, error)) (int, error) {
 	sorted := slices.Clone(keys)
 	slices.SortFunc(sorted, func(a, b model.RowKey) int {
 		return cmp.Or(cmp.Compare(a.Epoch, b.Epoch), cmp.Compare(a.ID, b.ID))
@@ -26,7 +36,7 @@ func (s *Store) Delete(ctx context.Context, keys []model.RowKey) (int, error) {
 		for ; i < len(sorted) && len(ids) < maxRows && sorted[i].Epoch == epoch; i++ {
 			ids = append(ids, sorted[i].ID)
 		}
-		n, err := s.deleteIDs(ctx, ids, epoch)
+		n, err := do(ids, epoch)
 		total += n
 		if err != nil {
 			return total, err
@@ -35,18 +45,22 @@ func (s *Store) Delete(ctx context.Context, keys []model.RowKey) (int, error) {
 	return total, nil
 }
 
-func (s *Store) deleteIDs(ctx context.Context, ids []string, epoch int) (int, error) {
-	cond, args := s.d.in(ids)
-	from := s.sql.table + " AS m"
+// rowsToDelete is what follows DELETE, with the table as m.
+func (s *Store) rowsToDelete() string {
 	if s.d.name == dialectMySQL {
 		// Only the joined form takes an index hint.
-		from = "m USING " + s.sql.table + " AS m" + s.d.forceKey()
+		return "FROM m USING " + s.sql.table + " AS m" + s.d.forceKey()
 	}
-	query := s.d.bind("DELETE FROM " + from + " WHERE m.id " + cond + " AND m.epoch = ?")
-	args = append(args, epoch)
+	return "FROM " + s.sql.table + " AS m"
+}
+
+// execOwn runs one statement by itself, and again when rivals undid it, and returns the
+// number of rows it changed.
+func (s *Store) execOwn(ctx context.Context, op, query string, args []any) (int, error) {
+	query = s.d.bind(query)
 	if s.txOptions() != nil {
 		var n int
-		err := s.inTx(ctx, "delete", func(tx *sql.Tx) (err error) {
+		err := s.inTx(ctx, op, func(tx *sql.Tx) (err error) {
 			n, err = affected(tx.ExecContext(ctx, query, args...))
 			return err
 		})
@@ -55,7 +69,7 @@ func (s *Store) deleteIDs(ctx context.Context, ids []string, epoch int) (int, er
 	for try := 1; ; try++ {
 		n, err := affected(s.db.ExecContext(ctx, query, args...))
 		if err == nil || classify(err) != classRetry || try == txTries || pause(ctx, try) != nil {
-			return n, s.wrap("delete", err)
+			return n, s.wrap(op, err)
 		}
 	}
 }

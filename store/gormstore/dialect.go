@@ -88,16 +88,16 @@ func placeholders(n int) string { return strings.Repeat("?,", n-1) + "?" }
 // forceKey makes MySQL go by the primary key: on a small table it may otherwise scan
 // everything and lock other callers' rows.
 func (d *dialect) forceKey() string {
-	if d.name == dialectMySQL {
-		return " FORCE INDEX (PRIMARY)"
-	}
-	return ""
+	return d.force("PRIMARY")
 }
 
 // forceDue makes MySQL go by the index of due rows.
-func (d *dialect) forceDue(prefix string) string {
+func (d *dialect) forceDue(prefix string) string { return d.force(prefix + "trans_message_due") }
+
+// force makes MySQL go by an index.
+func (d *dialect) force(index string) string {
 	if d.name == dialectMySQL {
-		return " FORCE INDEX (" + prefix + "trans_message_due)"
+		return " FORCE INDEX (" + index + ")"
 	}
 	return ""
 }

@@ -28,8 +28,8 @@ type unit struct {
 }
 
 // Insert stores the rows of one call, all or none, and says for each what it found. Of a
-// draft the id, service, content, size and Delay are used; the row becomes READY with
-// all counts zero. Concurrent calls share multi-row INSERTs: what arrives while one
+// draft the id, service, content, size, ClaimedBy and Delay are used; the row becomes
+// READY with all counts zero. Concurrent calls share multi-row INSERTs: what arrives while one
 // statement runs goes into the next, without any linger. A row that is refused never
 // fails another call's rows.
 //
@@ -283,25 +283,25 @@ func (s *Store) insertArgs(rows []*model.Draft) []any {
 
 func appendRowArgs(args []any, r *model.Draft) []any {
 	return append(args, r.ID, r.Service, r.MessageKey, r.Exchange, r.RoutingKey,
-		blob(r.Properties), blob(r.Payload), int64(r.Size), delayMS(r.Delay))
+		blob(r.Properties), blob(r.Payload), int64(r.Size), delayMS(r.Delay), r.ClaimedBy)
 }
 
 // insertArrays are the columns of the rows, for unnest.
 func insertArrays(rows []*model.Draft) []any {
 	n := len(rows)
-	texts := make([]string, 5*n)
+	texts := make([]string, 6*n)
 	id, service, key := texts[:n:n], texts[n:2*n:2*n], texts[2*n:3*n:3*n]
-	exchange, routing := texts[3*n:4*n:4*n], texts[4*n:]
+	exchange, routing, owner := texts[3*n:4*n:4*n], texts[4*n:5*n:5*n], texts[5*n:]
 	blobs := make([][]byte, 2*n)
 	properties, payload := blobs[:n:n], blobs[n:]
 	size, delay := make([]int32, n), make([]int64, n)
 	for i, r := range rows {
 		id[i], service[i], key[i] = r.ID, r.Service, r.MessageKey
-		exchange[i], routing[i] = r.Exchange, r.RoutingKey
+		exchange[i], routing[i], owner[i] = r.Exchange, r.RoutingKey, r.ClaimedBy
 		properties[i], payload[i] = blob(r.Properties), blob(r.Payload)
 		size[i], delay[i] = int32(r.Size), delayMS(r.Delay)
 	}
-	return []any{id, service, key, exchange, routing, properties, payload, size, delay}
+	return []any{id, service, key, exchange, routing, properties, payload, size, delay, owner}
 }
 
 // blob keeps an empty body from becoming NULL.

@@ -130,13 +130,46 @@ func TestSchemaVersionsAccepted(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		add("2")
+		add("3")
 		if err := s.CheckSchema(t.Context()); err != nil {
 			t.Errorf("the next schema version is refused: %v", err)
 		}
-		add("3")
+		add("4")
 		if err := s.CheckSchema(t.Context()); err == nil || !strings.Contains(err.Error(), "upgrade") {
 			t.Errorf("a far newer schema: got %v, want it refused", err)
+		}
+	})
+}
+
+// TestSchemaBeforeReplayedIsRefused has the schema of the build before, which this build
+// cannot work on, and applies what is missing to rows that are there.
+func TestSchemaBeforeReplayedIsRefused(t *testing.T) {
+	t.Parallel()
+	eachServer(t, func(t *testing.T, dsn string) {
+		s := migrated(t, dsn, gormstore.Options{})
+		d := benchDraft([]byte("x"))
+		if _, err := s.Insert(t.Context(), []model.Draft{d}); err != nil {
+			t.Fatal(err)
+		}
+		for _, stmt := range []string{
+			"ALTER TABLE trans_message DROP COLUMN replayed_at",
+			"DELETE FROM transmsg_schema_version WHERE version_id >= 2",
+		} {
+			if _, err := s.Pool().ExecContext(t.Context(), stmt); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := s.CheckSchema(t.Context()); err == nil || !strings.Contains(err.Error(), "transmsg migrate up") {
+			t.Errorf("schema version 1: got %v, want it to name `transmsg migrate up`", err)
+		}
+		if done, err := s.Migrate(t.Context()); err != nil || len(done) != 1 {
+			t.Fatalf("migrate from version 1: %v, %v", done, err)
+		}
+		if err := s.CheckSchema(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if row, _, err := s.Show(t.Context(), d.ID); err != nil || row.ReplayedAt != 0 {
+			t.Errorf("row stored before: %+v, %v", row, err)
 		}
 	})
 }

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/transmsg/transmsg/model"
@@ -68,7 +69,17 @@ func (s *Store) List(ctx context.Context, f model.Filter) ([]model.TransMessage,
 	if f.Limit < 1 || f.Limit > maxListRows {
 		return nil, fmt.Errorf("gormstore: list: Limit %d must be 1 to %d", f.Limit, maxListRows)
 	}
-	query, args := "SELECT "+rowColumns+" FROM "+s.sql.table+" WHERE id > ?", []any{f.After}
+	conds, args := s.matching(f, f.After)
+	rows, err := s.db.QueryContext(ctx, s.d.bind("SELECT "+rowColumns+" FROM "+s.sql.table+" WHERE id > ?"+conds+
+		" ORDER BY id LIMIT ?"), append(args, f.Limit)...)
+	list, err := collect(rows, err, func(r scanner, t *model.TransMessage) error { return scanRow(r, t) })
+	return list, s.wrap("list", err)
+}
+
+// matching returns the conditions of a filter, each with a leading AND, and args with
+// their values appended.
+func (s *Store) matching(f model.Filter, args ...any) (string, []any) {
+	var query strings.Builder
 	for _, c := range []struct{ column, value string }{
 		{"service", f.Service},
 		{"status", string(f.Status)},
@@ -80,15 +91,19 @@ func (s *Store) List(ctx context.Context, f model.Filter) ([]model.TransMessage,
 		if c.value == "" {
 			continue
 		}
-		query, args = query+" AND "+c.column+" = ?", append(args, c.value)
+		query.WriteString(" AND " + c.column + " = ?")
+		args = append(args, c.value)
 		if s.d.name == dialectMySQL {
 			// The _bin collations ignore trailing spaces.
-			query, args = query+" AND LENGTH("+c.column+") = ?", append(args, len(c.value))
+			query.WriteString(" AND LENGTH(" + c.column + ") = ?")
+			args = append(args, len(c.value))
 		}
 	}
-	rows, err := s.db.QueryContext(ctx, s.d.bind(query+" ORDER BY id LIMIT ?"), append(args, f.Limit)...)
-	list, err := collect(rows, err, func(r scanner, t *model.TransMessage) error { return scanRow(r, t) })
-	return list, s.wrap("list", err)
+	if f.OlderThan > 0 {
+		query.WriteString(" AND created_at <= " + s.d.now + "-?")
+		args = append(args, delayMS(f.OlderThan))
+	}
+	return query.String(), args
 }
 
 // Show returns one row with its payload, and its history, oldest first.

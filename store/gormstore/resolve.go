@@ -2,6 +2,7 @@ package gormstore
 
 import (
 	"context"
+	"database/sql"
 	"fmt"
 
 	"github.com/transmsg/transmsg/model"
@@ -20,7 +21,7 @@ func (s *Store) resolve(ctx context.Context, units []*unit) (now, later []*unit,
 			}
 		}
 	}
-	existing, err := s.readContent(ctx, ids)
+	existing, err := s.readContent(ctx, s.db, ids)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -92,13 +93,20 @@ func claimIDs(u *unit, taken map[string]bool) bool {
 	return true
 }
 
+// querier is *sql.DB or *sql.Tx.
+type querier interface {
+	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+}
+
 // readContent reads what SameContent compares, and the status.
-func (s *Store) readContent(ctx context.Context, ids []string) (map[string]*model.TransMessage, error) {
+func (s *Store) readContent(
+	ctx context.Context, q querier, ids []string,
+) (map[string]*model.TransMessage, error) {
 	out := make(map[string]*model.TransMessage)
 	for len(ids) > 0 {
 		n := min(len(ids), maxRows)
 		cond, args := s.d.in(ids[:n])
-		rows, err := s.db.QueryContext(ctx, s.d.bind("SELECT id, status, message_key, exchange, routing_key, "+
+		rows, err := q.QueryContext(ctx, s.d.bind("SELECT id, status, message_key, exchange, routing_key, "+
 			"properties, payload FROM "+s.sql.table+" WHERE id "+cond), args...)
 		if err != nil {
 			return nil, fmt.Errorf("read existing rows: %w", err)

@@ -9,12 +9,6 @@ import (
 	"github.com/transmsg/transmsg/model"
 )
 
-// Events of operators' and restoring acts.
-const (
-	eventRestore = "restore"
-	eventDiscard = "discard"
-)
-
 // Restore inserts rows again that Settle found gone although they are not known to be
 // delivered, such as one that was returned after another send's ack deleted it. The
 // settlement with the same index is applied to the row, and its event and a "restore"
@@ -46,7 +40,7 @@ func (s *Store) restoreTx(
 		var blocked int
 		err := tx.QueryRowContext(ctx, s.d.bind("SELECT (SELECT COUNT(*) FROM "+s.sql.table+" WHERE id = ?)"+
 			" + (SELECT COUNT(*) FROM "+s.sql.events+" WHERE row_id = ? AND kind = ? AND at >= ?)"),
-			t.ID, t.ID, eventDiscard, t.CreatedAt).Scan(&blocked)
+			t.ID, t.ID, model.EventDiscard, t.CreatedAt).Scan(&blocked)
 		if err != nil {
 			return nil, err
 		}
@@ -62,7 +56,7 @@ func (s *Store) restoreTx(
 			events = append(events, settleEvent(m, attempts))
 		}
 		events = append(events, model.Event{
-			RowID: t.ID, Kind: eventRestore, Code: m.Outcome.Code, Attempts: attempts, Instance: m.Instance,
+			RowID: t.ID, Kind: model.EventRestore, Code: m.Outcome.Code, Attempts: attempts, Instance: m.Instance,
 		})
 	}
 	return out, s.insertEvents(ctx, tx, events)
@@ -78,14 +72,14 @@ func (s *Store) insertRestored(ctx context.Context, tx *sql.Tx, t *model.TransMe
 	created, args := s.d.now, []any{
 		t.ID, t.Service, string(m.Status), delayMS(m.Delay), t.Attempts + m.AttemptsDelta,
 		t.Failures + m.FailuresDelta, m.Version + 1, t.Epoch, t.MessageKey, t.Exchange, t.RoutingKey,
-		blob(t.Properties), blob(t.Payload), t.Size, string(code), model.CleanText(text),
+		blob(t.Properties), blob(t.Payload), t.Size, string(code), model.CleanText(text), t.ReplayedAt,
 	}
 	if t.CreatedAt > 0 {
 		created, args = "?", append(args, t.CreatedAt)
 	}
-	values := strings.Replace(placeholders(16), "?,?,?,?,", "?,?,?,"+s.d.now+"+?,", 1)
+	values := strings.Replace(placeholders(17), "?,?,?,?,", "?,?,?,"+s.d.now+"+?,", 1)
 	_, err := tx.ExecContext(ctx, s.d.bind("INSERT INTO "+s.sql.table+" (id, service, status, next_attempt_at, "+
 		"attempts, failures, version, epoch, message_key, exchange, routing_key, properties, payload, size, "+
-		"last_code, last_error, created_at, updated_at) VALUES ("+values+","+created+","+s.d.now+")"), args...)
+		"last_code, last_error, replayed_at, created_at, updated_at) VALUES ("+values+","+created+","+s.d.now+")"), args...)
 	return err
 }

@@ -7,9 +7,6 @@ import (
 	"github.com/transmsg/transmsg/model"
 )
 
-// eventDead is the kind of the event of a settlement that makes its row DEAD.
-const eventDead = "dead"
-
 // Settle writes the results of sends to their rows, each fenced by the version it was
 // sent with, and one event each in the same transaction (none when Deferred). It says
 // per settlement what it met, in order. Above 500 settlements several transactions are
@@ -87,7 +84,7 @@ func (s *Store) settleTx(ctx context.Context, tx *sql.Tx, list []model.Settlemen
 func settleEvent(m *model.Settlement, attempts int) model.Event {
 	kind := m.Outcome.Kind.String()
 	if m.Status == model.Dead {
-		kind = eventDead
+		kind = model.EventDead
 	}
 	return model.Event{
 		RowID: m.ID, Kind: kind, Code: m.Outcome.Code, Text: model.CleanText(m.Outcome.Text),

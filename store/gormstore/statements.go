@@ -8,14 +8,14 @@ const (
 	// maxBytes bounds the row data of one INSERT; a single row may be larger.
 	maxBytes = 4 << 20
 	// insertParams is the number of parameters of one inserted row.
-	insertParams = 9
+	insertParams = 10
 
 	insertColumns = "id, service, message_key, exchange, routing_key, properties, payload, size, " +
-		"next_attempt_at, created_at, updated_at, status"
+		"next_attempt_at, claimed_by, created_at, updated_at, status"
 	// rowColumns are what scanRow reads; the payload follows where it is wanted.
 	rowColumns = "id, service, status, next_attempt_at, attempts, failures, claims, version, epoch, " +
 		"message_key, exchange, routing_key, properties, size, last_code, last_error, claimed_by, " +
-		"created_at, updated_at"
+		"created_at, updated_at, replayed_at"
 )
 
 // statements are the texts that do not depend on a call, and the table names.
@@ -38,10 +38,10 @@ func newStatements(d *dialect, prefix string) statements {
 	if d.dollar {
 		st.insert = "INSERT INTO " + st.table + " (" + insertColumns + ") " +
 			"SELECT u.id, u.service, u.message_key, u.exchange, u.routing_key, u.properties, u.payload, u.size, " +
-			"n.now + u.delay, n.now, n.now, 'READY' " +
+			"n.now + u.delay, u.owner, n.now, n.now, 'READY' " +
 			"FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::bytea[], $7::bytea[], " +
-			"$8::int[], $9::bigint[]) AS u (id, service, message_key, exchange, routing_key, properties, payload, " +
-			"size, delay) CROSS JOIN " + d.now + " AS n (now)"
+			"$8::int[], $9::bigint[], $10::text[]) AS u (id, service, message_key, exchange, routing_key, properties, " +
+			"payload, size, delay, owner) CROSS JOIN " + d.now + " AS n (now)"
 		return st
 	}
 	head := "INSERT INTO " + st.table + " (" + insertColumns + ") VALUES "
@@ -53,7 +53,7 @@ func newStatements(d *dialect, prefix string) statements {
 
 // insertTuple is the VALUES tuple of one row.
 func insertTuple(d *dialect) string {
-	return "(?,?,?,?,?,?,?,?," + d.now + "+?," + d.now + "," + d.now + ",'READY')"
+	return "(?,?,?,?,?,?,?,?," + d.now + "+?,?," + d.now + "," + d.now + ",'READY')"
 }
 
 // insertText is the text for n rows, n at most maxRows.

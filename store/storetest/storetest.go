@@ -28,6 +28,7 @@ type Store interface {
 	Ping(context.Context) error
 	MaxBody() int
 	Close() error
+	Operations
 }
 
 // Run runs the suite. open returns an empty store of its own for each call and closes
@@ -74,6 +75,26 @@ func Run(t *testing.T, open func(t *testing.T) Store) {
 		{"ListFilters", testList},
 		{"ShowUnknownID", testShowUnknown},
 		{"C34_PublishersAndClaimers", testRivals},
+		{"C66_DeadIsToldListedReplayedDiscarded", testDeadIsTold},
+		{"C68_ReplayTwiceAtOnceIsOnce", testReplayTwice},
+		{"C68_ReplaySpreadsDueTimes", testReplaySpread},
+		{"Replay", testReplay},
+		{"ReplayRefusals", testReplayRefusals},
+		{"DiscardIsKept", testDiscard},
+		{"DiscardReady", testDiscardReady},
+		{"Select", testSelect},
+		{"OlderThan", testOlderThan},
+		{"Groups", testGroups},
+		{"ClaimDeadSplitsTheRows", testClaimDeadSplit},
+		{"ClaimDeadAgain", testClaimDeadAgain},
+		{"PurgeDead", testPurgeDead},
+		{"PurgeEvents", testPurgeEvents},
+		{"EditGuardsAgainstLateResults", testEdit},
+		{"EditProperties", testEditProperties},
+		{"EditRefusals", testEditRefusals},
+		{"ExportImportIsExact", testExportImport},
+		{"ImportRefusals", testImportRefusals},
+		{"AddEvent", testAddEvent},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

@@ -1,0 +1,141 @@
+package model
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// DefaultActRows and MaxActRows bound [Selection.Max].
+const (
+	DefaultActRows = 10_000
+	MaxActRows     = 100_000
+)
+
+// The kinds of events that operators' acts and the store itself write. Those of sends are
+// an outcome's kind, or [EventDead].
+const (
+	EventDead    = "dead"    // a send made the row DEAD
+	EventReplay  = "replay"  // DEAD to READY
+	EventDiscard = "discard" // deleted by an operator
+	EventEdit    = "edit"    // content changed by an operator
+	EventRestore = "restore" // inserted again after it was found gone
+	EventRead    = "read"    // an operator looked at the body
+	EventImport  = "import"  // inserted from an export
+	EventPurge   = "purge"   // deleted by age
+)
+
+// Selection names the rows of an operator's act: those that match the filter and, where
+// ids are given, have one of them. It must not be empty: all rows of a status are named
+// by Filter.Status.
+type Selection struct {
+	IDs []string
+	// Filter's After and Limit do not count.
+	Filter Filter
+	// Max caps the rows of one call, 1 to 100,000; the rest is left for the next one.
+	// Defaults to 10,000.
+	Max int
+}
+
+// WithDefaults returns the selection with its cap set, or says what is wrong with it.
+func (s Selection) WithDefaults() (Selection, error) {
+	if s.Max == 0 {
+		s.Max = DefaultActRows
+	}
+	f := s.Filter
+	f.After, f.Limit = "", 0
+	switch {
+	case s.Max < 1 || s.Max > MaxActRows:
+		return s, fmt.Errorf("selection: Max %d must be 1 to %d", s.Max, MaxActRows)
+	case f.OlderThan < 0:
+		return s, fmt.Errorf("selection: OlderThan %s must not be negative", f.OlderThan)
+	case len(s.IDs) == 0 && f == Filter{}:
+		return s, fmt.Errorf("selection: it names neither ids nor a filter")
+	}
+	return s, nil
+}
+
+// String describes the selection for the history, such as
+// `service="orders" status="DEAD" older=1h0m0s` or `3 ids`.
+func (s Selection) String() string {
+	var parts []string
+	if n := len(s.IDs); n > 0 {
+		parts = append(parts, fmt.Sprintf("%d ids", n))
+	}
+	f := &s.Filter
+	for _, p := range [...]struct{ name, value string }{
+		{"service", f.Service}, {"status", string(f.Status)}, {"exchange", f.Exchange},
+		{"routing_key", f.RoutingKey}, {"code", string(f.Code)}, {"key", f.Key},
+	} {
+		if p.value != "" {
+			parts = append(parts, fmt.Sprintf("%s=%q", p.name, p.value))
+		}
+	}
+	if f.OlderThan > 0 {
+		parts = append(parts, "older="+f.OlderThan.String())
+	}
+	return strings.Join(parts, " ")
+}
+
+// Act is a selection with who acts and why; both are kept in the history.
+type Act struct {
+	Selection
+	// Actor is the operator, 1 to 64 bytes.
+	Actor string
+	// Reason is free text; empty is allowed.
+	Reason string
+	// Progress is called after each committed batch with the rows done so far; nil is
+	// allowed. It runs on the caller's goroutine.
+	Progress func(done int)
+}
+
+// Text is what the history says of the act: reason and selection.
+func (a *Act) Text() string {
+	return strings.Join(strings.Fields(a.Reason+" ["+a.Selection.String()+"]"), " ")
+}
+
+// Preview is what an act would touch.
+type Preview struct {
+	// Rows is the number of rows, at most the selection's Max; More says that there are
+	// more than that.
+	Rows int
+	More bool
+	// Bytes is the sum of their Size.
+	Bytes int64
+	// Leased is how many of them are READY and somebody's at the moment: they are being
+	// sent, and Discard and Edit pass over them.
+	Leased int
+	// Causes counts the rows by status and last code, most first.
+	Causes []CauseCount
+	// Samples are the first few rows by id, without payload.
+	Samples []TransMessage
+}
+
+// CauseCount is the number of rows with one status and last code.
+type CauseCount struct {
+	Status Status
+	Code   Code
+	Rows   int
+}
+
+// Group is the rows of one service, exchange, routing key and last code.
+type Group struct {
+	Service, Exchange, RoutingKey string
+	Code                          Code
+	Rows                          int64
+	// First and Last are the earliest and latest time at which one of them got its
+	// present state (DEAD: died), in Unix milliseconds of the database's clock.
+	First, Last int64
+	// SampleID and SampleKey are id and business key of the row with the smallest id.
+	SampleID, SampleKey string
+}
+
+// DeadClaim asks for DEAD rows whose alert is still owed.
+type DeadClaim struct {
+	// Owner is stored as claimed_by.
+	Owner string
+	// Lease is how long the alert is the owner's task; then another may claim it.
+	Lease time.Duration
+	// MaxRows bounds the rows, 1 to 5000.
+	MaxRows int
+}

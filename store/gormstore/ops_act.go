@@ -1,0 +1,174 @@
+package gormstore
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/transmsg/transmsg/model"
+)
+
+const (
+	maxActor = 64 // bytes of an event's actor
+	// A replay with a rate starts at a tenth of it and reaches it after rampTime.
+	rampTime  = 30 * time.Second
+	rampStart = 0.1
+)
+
+// Replay makes DEAD rows READY again: attempts, failures and claims become zero, epoch
+// and version grow, so that no late result of an earlier send touches them, and a
+// "replay" event tells actor, reason and selection. It works in batches of at most 500,
+// each committed by itself, and looks at every row again under its lock: of two calls at
+// the same time each row is replayed, and counted, by one. Rows that are not DEAD are
+// passed over; the filter's status must be DEAD or empty.
+//
+// With a rate, in rows a second, the due times are spread: slowly at first, as after an
+// outage, and at the full rate after 30 s. Zero makes all rows due now.
+//
+// It returns the number of rows replayed, also with an error: they are committed.
+func (s *Store) Replay(ctx context.Context, a model.Act, rate float64) (int, error) {
+	if math.IsNaN(rate) || rate < 0 || math.IsInf(rate, 0) {
+		return 0, fmt.Errorf("gormstore: replay: rate %v must be a number of rows a second, or 0", rate)
+	}
+	if a.Filter.Status == model.Ready {
+		return 0, errors.New("gormstore: replay: only DEAD rows can be replayed, got status READY")
+	}
+	return s.act(ctx, "replay", a, func(tx *sql.Tx, a *model.Act, ids []string, done int) (int, error) {
+		found, err := s.lockRows(ctx, tx, ids, a.Filter, "")
+		if err != nil || len(found) == 0 {
+			return 0, err
+		}
+		if err := s.makeReady(ctx, tx, lockedIDs(found), done, rate); err != nil {
+			return 0, err
+		}
+		return len(found), s.actEvents(ctx, tx, a, model.EventReplay, found)
+	})
+}
+
+// makeReady replays locked rows; the first of them is the done-th of its call.
+func (s *Store) makeReady(ctx context.Context, tx *sql.Tx, ids []string, done int, rate float64) error {
+	delay, args := "0", []any(nil)
+	if rate > 0 {
+		var b strings.Builder
+		b.WriteString("CASE id")
+		for i, id := range ids {
+			b.WriteString(" WHEN ? THEN " + strconv.FormatInt(spread(done+i, rate).Milliseconds(), 10))
+			args = append(args, id)
+		}
+		b.WriteString(" ELSE 0 END")
+		delay = b.String()
+	}
+	cond, args := s.d.in(ids, args...)
+	n, err := affected(tx.ExecContext(ctx, s.d.bind("UPDATE "+s.sql.table+" SET status = 'READY', attempts = 0, "+
+		"failures = 0, claims = 0, version = version+1, epoch = epoch+1, claimed_by = '', next_attempt_at = "+
+		s.d.now+"+"+delay+", replayed_at = "+s.d.now+", updated_at = "+s.d.now+
+		" WHERE id "+cond+" AND status = 'DEAD'"), args...))
+	return changedAll(n, err, len(ids))
+}
+
+// spread is when the i-th row of a replay is due: the time t at which
+// rate * (rampStart*t + (1-rampStart)*t²/(2*rampTime)) reaches i, and one row each 1/rate
+// after the ramp.
+func spread(i int, rate float64) time.Duration {
+	ramp := rampTime.Seconds()
+	inRamp := rate * ramp * (1 + rampStart) / 2
+	n := float64(i)
+	t := ramp + (n-inRamp)/rate
+	if n < inRamp {
+		a, b := rate*(1-rampStart)/(2*ramp), rate*rampStart
+		t = (math.Sqrt(b*b+4*a*n) - b) / (2 * a)
+	}
+	const top = 10 * 365 * 24 * time.Hour // beyond any sense, and within an int64
+	return time.Duration(min(t, top.Seconds()) * float64(time.Second))
+}
+
+// Discard deletes DEAD rows, or READY ones where the filter says so; READY rows that are
+// being sent are passed over. A "discard" event with actor, reason and selection is
+// written in the same transaction: [Store.Restore] respects it, so that a late result
+// does not bring the row back. Batches, concurrency and result are as in
+// [Store.Replay].
+func (s *Store) Discard(ctx context.Context, a model.Act) (int, error) {
+	return s.act(ctx, "discard", a, func(tx *sql.Tx, a *model.Act, ids []string, _ int) (int, error) {
+		found, err := s.lockRows(ctx, tx, ids, a.Filter, " AND NOT "+s.d.leased())
+		if err != nil || len(found) == 0 {
+			return 0, err
+		}
+		if err := s.deleteLocked(ctx, tx, found); err != nil {
+			return 0, err
+		}
+		return len(found), s.actEvents(ctx, tx, a, model.EventDiscard, found)
+	})
+}
+
+func (s *Store) deleteLocked(ctx context.Context, tx *sql.Tx, found []lockedRow) error {
+	cond, args := s.d.in(lockedIDs(found))
+	n, err := affected(tx.ExecContext(ctx, s.d.bind("DELETE "+s.rowsToDelete()+" WHERE m.id "+cond), args...))
+	return changedAll(n, err, len(found))
+}
+
+// act picks the rows, DEAD ones unless the filter names a status, and hands them to do,
+// one transaction for each batch.
+func (s *Store) act(
+	ctx context.Context, op string, a model.Act,
+	do func(tx *sql.Tx, a *model.Act, ids []string, done int) (int, error),
+) (int, error) {
+	sel, err := a.Selection.WithDefaults()
+	if err == nil {
+		err = checkActor(a.Actor)
+	}
+	if err != nil {
+		return 0, fmt.Errorf("gormstore: %s: %w", op, err)
+	}
+	// After the check above: a selection that names nothing must not become all DEAD rows.
+	if a.Selection = sel; sel.Filter.Status == "" {
+		a.Filter.Status = model.Dead
+	}
+	list, _, err := s.pick(ctx, a.Selection)
+	if err != nil {
+		return 0, s.wrap(op, err)
+	}
+	total := 0
+	for ids := candidateIDs(list); len(ids) > 0; {
+		part, n := ids[:min(len(ids), maxRows)], 0
+		err := s.inTx(ctx, op, func(tx *sql.Tx) (err error) {
+			n, err = do(tx, &a, part, total)
+			return err
+		})
+		if err != nil {
+			return total, err
+		}
+		total, ids = total+n, ids[len(part):]
+		if a.Progress != nil {
+			a.Progress(total)
+		}
+	}
+	return total, nil
+}
+
+// actEvents writes one line for each row of an act.
+func (s *Store) actEvents(ctx context.Context, tx *sql.Tx, a *model.Act, kind string, rows []lockedRow) error {
+	text := a.Text()
+	events := make([]model.Event, len(rows))
+	for i, r := range rows {
+		events[i] = model.Event{
+			RowID: r.id, Kind: kind, Code: r.code, Text: text, Attempts: r.attempts, Actor: a.Actor,
+		}
+		if kind == model.EventReplay {
+			events[i].Attempts = 0
+		}
+	}
+	return s.insertEvents(ctx, tx, events)
+}
+
+func checkActor(actor string) error {
+	if actor == "" || len(actor) > maxActor || !utf8.ValidString(actor) || strings.ContainsRune(actor, 0) {
+		return fmt.Errorf("actor %q must be 1 to %d bytes of UTF-8 without NUL", actor, maxActor)
+	}
+	return nil
+}

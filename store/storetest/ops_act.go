@@ -1,0 +1,322 @@
+package storetest
+
+import (
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/transmsg/transmsg/model"
+)
+
+func testReplay(t *testing.T, s Store) {
+	row := dead(t, s, 1, func(m *model.Message) { m.Key = "order-7" })[0]
+	before, history := show(t, s, row.ID)
+	later(t, s)
+	replay(t, s, act(model.Filter{Service: svc, Code: model.CodeNoRoute}), 0, 1)
+	got, events := show(t, s, row.ID)
+	want := before
+	want.Status, want.Attempts, want.Failures, want.Claims = model.Ready, 0, 0, 0
+	want.Version, want.Epoch = before.Version+1, before.Epoch+1
+	want.NextAttemptAt, want.UpdatedAt, want.ReplayedAt = got.ReplayedAt, got.ReplayedAt, got.ReplayedAt
+	equal(t, "replayed row", got, want)
+	if got.ReplayedAt <= before.UpdatedAt || got.ReplayedAt > now(t, s) {
+		t.Errorf("replayed at %d, died at %d", got.ReplayedAt, before.UpdatedAt)
+	}
+	if len(events) != len(history)+1 {
+		t.Fatalf("history %+v, want one more line than %+v", events, history)
+	}
+	e := events[len(events)-1]
+	e.At = 0
+	equal(t, "event", e, model.Event{
+		RowID: row.ID, Kind: model.EventReplay, Code: model.CodeNoRoute, Actor: actor,
+		Text: `INC-7 [service="orders" status="DEAD" code="312"]`,
+	})
+	c := claim(t, s)
+	if len(c.Rows) != 1 || c.Rows[0].ReplayedAt != got.ReplayedAt || c.Rows[0].Epoch != 1 {
+		t.Fatalf("claimed %+v, want the replayed row with the time of its replay", c.Rows)
+	}
+	replay(t, s, act(model.Filter{}, row.ID), 0, 0) // READY: passed over
+	if n, err := s.Delete(bound(t), []model.RowKey{{ID: row.ID, Epoch: 0}}); err != nil || n != 0 {
+		t.Errorf("a late ack of the send before the replay deleted %d rows, %v", n, err)
+	}
+}
+
+// testReplayTwice has callers replay the same rows at the same time, by filter, while
+// another replays them by id: every row once, whoever gets it.
+func testReplayTwice(t *testing.T, s Store) {
+	const rows, callers = 1000, 4
+	list := dead(t, s, rows)
+	var sum, steps atomic.Int64
+	var wg sync.WaitGroup
+	for i := range callers {
+		a := act(allDead())
+		if i == 0 {
+			a = act(model.Filter{}, ids(list)...)
+		}
+		a.Progress = func(int) { steps.Add(1) }
+		wg.Go(func() {
+			n, err := s.Replay(t.Context(), a, 0)
+			if err != nil {
+				t.Errorf("replay: %v", err)
+			}
+			sum.Add(int64(n))
+		})
+	}
+	wg.Wait()
+	if sum.Load() != rows || steps.Load() < 2 {
+		t.Errorf("the callers replayed %d rows in %d steps, want %d in at least 2", sum.Load(), steps.Load(), rows)
+	}
+	for i := 0; i < rows; i += 97 {
+		got, events := show(t, s, list[i].ID)
+		if got.Epoch != 1 || got.Version != 2 || len(events) != 2 {
+			t.Errorf("row %d: epoch %d, version %d, %d events: replayed more than once", i, got.Epoch,
+				got.Version, len(events))
+		}
+	}
+	replay(t, s, act(allDead()), 0, 0)
+	seen := map[string]bool{}
+	for {
+		c := claim(t, s, func(c *model.Claim) { c.MaxRows = 400 })
+		for _, r := range c.Rows {
+			seen[r.ID] = true
+		}
+		if len(c.Rows) == 0 {
+			break
+		}
+	}
+	if len(seen) != rows {
+		t.Errorf("%d rows are to be sent, want %d", len(seen), rows)
+	}
+}
+
+// testReplaySpread: due times rise, and no second holds more rows than the rate.
+func testReplaySpread(t *testing.T, s Store) {
+	const rows, rate = 600, 20
+	dead(t, s, rows)
+	replay(t, s, act(allDead()), rate, rows)
+	list, err := s.List(bound(t), model.Filter{Status: model.Ready, Limit: rows})
+	if err != nil || len(list) != rows {
+		t.Fatalf("%d rows, %v", len(list), err)
+	}
+	perSecond := map[int64]int{}
+	var last int64
+	first := list[0].ReplayedAt
+	for _, r := range list {
+		wait := r.NextAttemptAt - r.ReplayedAt
+		if wait < last {
+			t.Fatalf("due after %d ms, behind a row that is due after %d ms", wait, last)
+		}
+		last = wait
+		perSecond[wait/1000]++
+	}
+	if list[0].NextAttemptAt != first {
+		t.Error("the first row is not due at once")
+	}
+	for second, n := range perSecond {
+		if n > rate+1 {
+			t.Errorf("%d rows are due in second %d, the rate is %d", n, second, rate)
+		}
+	}
+	if perSecond[0] > rate/4 || perSecond[40] < rate-1 {
+		t.Errorf("%d rows in the first second and %d in the 40th, want a ramp up to %d", perSecond[0],
+			perSecond[40], rate)
+	}
+}
+
+func testReplayRefusals(t *testing.T, s Store) {
+	dead(t, s, 3)
+	for name, a := range map[string]model.Act{
+		"no selection": act(model.Filter{}),
+		"status READY": act(model.Filter{Status: model.Ready}),
+		"no actor":     {Selection: model.Selection{Filter: allDead()}},
+		"long actor":   {Selection: model.Selection{Filter: allDead()}, Actor: strings.Repeat("x", 65)},
+		"max":          {Selection: model.Selection{Filter: allDead(), Max: -1}, Actor: actor},
+	} {
+		if n, err := s.Replay(bound(t), a, 0); err == nil || n != 0 {
+			t.Errorf("replay, %s: %d, %v, want it refused", name, n, err)
+		}
+		if name == "status READY" {
+			continue
+		}
+		if n, err := s.Discard(bound(t), a); err == nil || n != 0 {
+			t.Errorf("discard, %s: %d, %v, want it refused", name, n, err)
+		}
+	}
+	if n, err := s.Replay(bound(t), act(allDead()), -1); err == nil {
+		t.Errorf("a rate of -1 is accepted: %d", n)
+	}
+	capped := act(allDead())
+	capped.Max = 2
+	replay(t, s, capped, 0, 2)
+	replay(t, s, capped, 0, 1)
+}
+
+func testDiscard(t *testing.T, s Store) {
+	rows := dead(t, s, 2)
+	ready := draft("ready")
+	insert(t, s, ready)
+	gone, _ := show(t, s, rows[0].ID)
+	discard(t, s, act(model.Filter{}, rows[0].ID, ready.ID), 1)
+	if exists(t, s, gone.ID) || !exists(t, s, ready.ID) || !exists(t, s, rows[1].ID) {
+		t.Fatal("want exactly the DEAD row of the two named discarded")
+	}
+	if e := lastEvent(t, s, gone.ID); e.Kind != model.EventDiscard || e.Actor != actor || !strings.Contains(e.Text, "2 ids") {
+		t.Errorf("event %+v, want discard with actor and selection", e)
+	}
+	// A late return of an earlier send must not bring it back.
+	m := returned(gone)
+	equal(t, "settled", settle(t, s, m), []model.Settled{model.SettledGone})
+	if got, err := s.Restore(bound(t), []model.TransMessage{gone}, []model.Settlement{m}); err != nil || got[0] {
+		t.Errorf("restore of a discarded row: %v, %v, want it left out", got, err)
+	}
+	later(t, s)
+	// The id may be published again; then the old discard says nothing any more.
+	insert(t, s, rows[0])
+	again, _ := show(t, s, gone.ID)
+	if n, err := s.Delete(bound(t), []model.RowKey{{ID: gone.ID}}); err != nil || n != 1 {
+		t.Fatalf("delete: %d, %v", n, err)
+	}
+	got, err := s.Restore(bound(t), []model.TransMessage{again}, []model.Settlement{returned(again)})
+	if err != nil || !got[0] {
+		t.Errorf("restore of a row stored after the discard: %v, %v", got, err)
+	}
+}
+
+// testDiscardReady: READY rows only where the filter says so, and not those that are
+// being sent, by a claimer or by their publisher.
+func testDiscardReady(t *testing.T, s Store) {
+	claimed := claimOne(t, s)
+	published, waiting, due := draft("published"), draft("waiting"), draft("due")
+	published.Delay, published.ClaimedBy, waiting.Delay = hour, owner, hour
+	insert(t, s, published, waiting, due)
+	died := dead(t, s, 1)[0]
+	p, err := s.Select(bound(t), model.Selection{Filter: model.Filter{Status: model.Ready}})
+	if err != nil || p.Rows != 4 || p.Leased != 2 {
+		t.Errorf("preview %+v, %v, want 4 rows of which 2 are being sent", p, err)
+	}
+	discard(t, s, act(model.Filter{Status: model.Ready}), 2)
+	for id, want := range map[string]bool{
+		claimed.ID: true, published.ID: true, waiting.ID: false, due.ID: false, died.ID: true,
+	} {
+		if exists(t, s, id) != want {
+			t.Errorf("row %s: exists %t, want %t", id, !want, want)
+		}
+	}
+}
+
+func testSelect(t *testing.T, s Store) {
+	dead(t, s, 3)
+	refused := []model.Draft{draft("a"), draft("b")}
+	kill(t, s, refused, model.Outcome{Kind: model.Refused, Code: model.CodeNotFound, Text: "404"})
+	other := draft("other")
+	other.Service = "zz"
+	insert(t, s, other)
+	p, err := s.Select(bound(t), model.Selection{Filter: allDead()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p.Rows != 5 || p.More || p.Leased != 0 || len(p.Samples) != 5 || p.Samples[0].Payload != nil {
+		t.Errorf("preview %+v", p)
+	}
+	var size int64
+	for _, r := range p.Samples {
+		size += int64(r.Size)
+	}
+	if p.Bytes != size {
+		t.Errorf("%d bytes, want %d", p.Bytes, size)
+	}
+	equal(t, "causes", p.Causes, []model.CauseCount{
+		{Status: model.Dead, Code: model.CodeNoRoute, Rows: 3}, {Status: model.Dead, Code: model.CodeNotFound, Rows: 2},
+	})
+	for _, c := range []struct {
+		name string
+		sel  model.Selection
+		rows int
+		more bool
+	}{
+		{"max", model.Selection{Filter: allDead(), Max: 4}, 4, true},
+		{"exactly max", model.Selection{Filter: allDead(), Max: 5}, 5, false},
+		{"service", model.Selection{Filter: model.Filter{Service: "zz"}}, 1, false},
+		{"any status", model.Selection{Filter: model.Filter{Exchange: "ex"}}, 6, false},
+		{"ids", model.Selection{IDs: []string{other.ID, refused[0].ID, refused[0].ID, model.NewID()}}, 2, false},
+		{"ids and filter", model.Selection{IDs: []string{other.ID, refused[0].ID}, Filter: allDead()}, 1, false},
+		{"ids above max", model.Selection{IDs: ids(refused), Max: 1}, 1, true},
+	} {
+		p, err := s.Select(bound(t), c.sel)
+		if err != nil || p.Rows != c.rows || p.More != c.more {
+			t.Errorf("%s: %d rows, more %t, %v, want %d, %t", c.name, p.Rows, p.More, err, c.rows, c.more)
+		}
+	}
+	if _, err := s.Select(bound(t), model.Selection{}); err == nil {
+		t.Error("a selection that names nothing is accepted")
+	}
+}
+
+func testOlderThan(t *testing.T, s Store) {
+	old := dead(t, s, 1, func(m *model.Message) { m.Key = "k " })[0]
+	later(t, s)
+	f := model.Filter{Key: "k ", OlderThan: 1}
+	for name, want := range map[string]int{"young": 0, "old": 1} {
+		if f.OlderThan = hour; name == "old" {
+			f.OlderThan = 2e6
+		}
+		list, err := s.List(bound(t), f)
+		if err != nil || len(list) != want {
+			t.Errorf("list, %s: %d rows, %v, want %d", name, len(list), err, want)
+		}
+		p, err := s.Select(bound(t), model.Selection{Filter: f})
+		if err != nil || p.Rows != want {
+			t.Errorf("select, %s: %d rows, %v, want %d", name, p.Rows, err, want)
+		}
+	}
+	f.OlderThan = hour
+	replay(t, s, act(f), 0, 0)
+	f.OlderThan, f.Key = 2e6, "k"
+	replay(t, s, act(f), 0, 0)
+	f.Key = "k "
+	replay(t, s, act(f), 0, 1)
+	if e := lastEvent(t, s, old.ID); !strings.Contains(e.Text, `key="k "`) || !strings.Contains(e.Text, "older=2ms") {
+		t.Errorf("event text %q", e.Text)
+	}
+}
+
+func testGroups(t *testing.T, s Store) {
+	first := dead(t, s, 3, func(m *model.Message) { m.Key = "order-1" })
+	a, _ := show(t, s, first[0].ID)
+	later(t, s)
+	more := dead(t, s, 1)
+	b, _ := show(t, s, more[0].ID)
+	dead(t, s, 2, func(m *model.Message) { m.RoutingKey = "other" })
+	foreign := []model.Draft{draft("foreign")}
+	foreign[0].Service = "zz"
+	kill(t, s, foreign, model.Outcome{Kind: model.Refused, Code: model.CodeNotFound})
+	insert(t, s, draft("ready"))
+	got, err := s.Groups(bound(t), model.Filter{})
+	if err != nil || len(got) != 3 {
+		t.Fatalf("groups %+v, %v, want 3", got, err)
+	}
+	all := append(ids(first), more[0].ID)
+	slices.Sort(all)
+	equal(t, "largest group", got[0], model.Group{
+		Service: svc, Exchange: "ex", RoutingKey: "rk", Code: model.CodeNoRoute, Rows: 4,
+		First: a.UpdatedAt, Last: b.UpdatedAt, SampleID: all[0], SampleKey: "order-1",
+	})
+	if g := got[1]; g.Rows != 2 || g.RoutingKey != "other" {
+		t.Errorf("second group %+v", g)
+	}
+	if g := got[2]; g.Rows != 1 || g.Service != "zz" || g.Code != model.CodeNotFound || g.SampleID != foreign[0].ID {
+		t.Errorf("third group %+v", g)
+	}
+	alerted(t, s)
+	after, err := s.Groups(bound(t), model.Filter{Service: svc, Limit: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	equal(t, "after the alert, one service", after, got[:1])
+	ready, err := s.Groups(bound(t), model.Filter{Status: model.Ready})
+	if err != nil || len(ready) != 1 || ready[0].Rows != 1 {
+		t.Errorf("READY: %+v, %v", ready, err)
+	}
+}
