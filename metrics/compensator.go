@@ -50,7 +50,8 @@ func newCompensatorMetrics() compensatorMetrics {
 			Buckets: []float64{.005, .01, .05, .1, .5, 1, 5, 15, 60, 300, 900, 3600},
 		}),
 		lockHeld: prometheus.NewGauge(prometheus.GaugeOpts{
-			Namespace: namespace, Name: "lock_held", Help: "Whether this process holds a lock slot: a run is under way.",
+			Namespace: namespace, Name: "lock_held",
+			Help: "Whether this process holds a lock slot: a run is under way.",
 		}),
 		claims:      single("claims_total", "Claim statements."),
 		claimedRows: single("claimed_rows_total", "Rows claimed."),

@@ -77,7 +77,7 @@ func openService(t *testing.T) *service {
 }
 
 // show returns the text of one scrape.
-func (s *service) show(t *testing.T, handler http.Handler) string {
+func show(t *testing.T, handler http.Handler) string {
 	t.Helper()
 	answer := httptest.NewRecorder()
 	handler.ServeHTTP(answer, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/metrics", nil))
@@ -87,6 +87,38 @@ func (s *service) show(t *testing.T, handler http.Handler) string {
 		t.Fatalf("scrape: %d\n%s", answer.Code, body)
 	}
 	return string(body)
+}
+
+// With broker and database down a scrape still succeeds, says so, and shows no secret.
+func TestScrapeWithEverythingDown(t *testing.T) {
+	t.Parallel()
+	const canary = "canary-password"
+	store, err := gormstore.Open(t.Context(), "sqlite::memory:", gormstore.Options{AutoMigrate: true})
+	must(t, err)
+	must(t, store.Close())
+	m, err := metrics.New(metrics.Config{Store: store})
+	must(t, err)
+	cfg, err := confirms.ParseURL("amqp://user:" + canary + "@127.0.0.1:1/") // nothing listens there
+	must(t, err)
+	sender, err := m.OpenSender(cfg)
+	must(t, err)
+	text := "\n" + show(t, m.Handler())
+	for _, want := range []string{
+		`transmsg_rows_up 0`,
+		`transmsg_rows_read_timestamp_seconds 0`,
+		`transmsg_sender_connected{sender="transmsg"} 0`,
+		`transmsg_sender_ready{sender="transmsg"} 0`,
+		`transmsg_sender_connections_total{sender="transmsg"} 0`,
+		`transmsg_sender_window{sender="transmsg"} 1000`,
+	} {
+		if !strings.Contains(text, "\n"+want+"\n") {
+			t.Errorf("%s is not shown:\n%s", want, text)
+		}
+	}
+	if strings.Contains(text, canary) {
+		t.Error("the password is shown")
+	}
+	must(t, sender.Close(t.Context()))
 }
 
 // A message that is delivered and one that no queue takes, from the call to DEAD, as
@@ -127,7 +159,7 @@ func TestScrapeOfARealService(t *testing.T) {
 	}
 	var missing []string
 	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); {
-		text := "\n" + s.show(t, handler)
+		text := "\n" + show(t, handler)
 		missing = nil
 		for _, want := range wants {
 			if !strings.Contains(text, "\n"+want) {
@@ -143,7 +175,7 @@ func TestScrapeOfARealService(t *testing.T) {
 		}
 	}
 	if missing != nil {
-		t.Errorf("not shown within 20 s:\n%s\nthe last scrape:\n%s", strings.Join(missing, "\n"), s.show(t, handler))
+		t.Errorf("not shown within 20 s:\n%s\nthe last scrape:\n%s", strings.Join(missing, "\n"), show(t, handler))
 	}
 	cancel()
 	must(t, <-ran)

@@ -170,7 +170,8 @@ func TestNewRefuses(t *testing.T) {
 		{"interval", metrics.Config{RowsEvery: time.Millisecond}, "RowsEvery 1ms must be at least 1s"},
 		{"no time", metrics.Config{RowsTimeout: 1}, "RowsTimeout 1ns must be 10ms to RowsEvery 30s"},
 		{
-			"longer than the interval", metrics.Config{RowsEvery: time.Second, RowsTimeout: 2 * time.Second},
+			"longer than the interval",
+			metrics.Config{RowsEvery: time.Second, RowsTimeout: 2 * time.Second},
 			"RowsTimeout 2s must be 10ms to RowsEvery 1s",
 		},
 	} {
