@@ -21,8 +21,9 @@ const (
 
 func (a *app) listCommand() *cobra.Command {
 	var store storeOptions
-	var f model.Filter
-	var status, code string
+	var flags filterFlags
+	var limit int
+	var after string
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "List stored messages, oldest id first",
@@ -32,24 +33,17 @@ func (a *app) listCommand() *cobra.Command {
 	}
 	fs := cmd.Flags()
 	store.bind(fs, "required")
-	fs.StringVar(&status, "status", "", "only READY or only DEAD")
-	fs.StringVar(&f.Service, "service", "", "only this service's")
-	fs.StringVar(&f.Exchange, "exchange", "", "only to this exchange")
-	fs.StringVar(&f.RoutingKey, "routing-key", "", "only with this routing key")
-	fs.StringVar(&f.Key, "key", "", "only with this business key")
-	fs.StringVar(&code, "code", "", "only with this last cause, such as 312, 404 or nack")
-	fs.IntVar(&f.Limit, "limit", defaultLimit, fmt.Sprintf("at most this many, 1 to %d", maxLimit))
-	fs.StringVar(&f.After, "after", "", "only with ids above this one: the last `id` of the page before")
+	flags.bind(fs, "default both")
+	fs.IntVar(&limit, "limit", defaultLimit, fmt.Sprintf("at most this many, 1 to %d", maxLimit))
+	fs.StringVar(&after, "after", "", "only with ids above this one: the last `id` of the page before")
 	cmd.RunE = a.verb(func(ctx context.Context, _ []string) error {
-		switch f.Status = model.Status(strings.ToUpper(status)); f.Status {
-		case "", model.Ready, model.Dead:
-		default:
-			return usagef("--status %q must be READY or DEAD", status)
+		f, err := flags.filter()
+		if err != nil {
+			return err
 		}
-		if f.Limit < 1 || f.Limit > maxLimit {
-			return usagef("--limit %d must be 1 to %d", f.Limit, maxLimit)
+		if f.Limit, f.After = limit, after; limit < 1 || limit > maxLimit {
+			return usagef("--limit %d must be 1 to %d", limit, maxLimit)
 		}
-		f.Code = model.Code(code)
 		s, err := a.openStore(ctx, &store, nil)
 		if err != nil {
 			return err

@@ -12,51 +12,74 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/transmsg/transmsg/model"
+	"github.com/transmsg/transmsg/store/gormstore"
 )
 
 func (a *app) showCommand() *cobra.Command {
 	var store storeOptions
 	var body bool
+	var who actorFlags
 	cmd := &cobra.Command{
 		Use:   "show ID",
 		Short: "Show one stored message: row, properties, headers and history",
 		Long: "Show one stored message: its row, decoded properties and headers, and the history of failed sends.\n" +
-			"Of the body only size and SHA-256 are shown; --body prints the body alone, byte for byte.",
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) != 1 {
-				return usagef("needs one message id, got %d arguments", len(args))
-			}
-			return nil
-		},
+			"Of the body only size and SHA-256 are shown; --body prints the body alone, byte for byte, and leaves\n" +
+			"a line in the history that says who read it.",
+		Args: func(_ *cobra.Command, args []string) error { return messageID(args) },
 	}
 	store.bind(cmd.Flags(), "required")
+	who.bind(cmd.Flags())
 	cmd.Flags().BoolVar(&body, "body", false, "print the body alone, byte for byte")
 	cmd.RunE = a.verb(func(ctx context.Context, args []string) error {
 		if body && a.jsonOut {
 			return usagef("--body and --json: give one of them; --body prints raw bytes")
+		}
+		actor, err := who.name()
+		if err != nil {
+			return err
 		}
 		s, err := a.openStore(ctx, &store, nil)
 		if err != nil {
 			return err
 		}
 		defer s.Close()
-		row, events, err := s.Show(ctx, args[0])
-		if errors.Is(err, model.ErrNotFound) {
-			return fmt.Errorf("no message %s is stored: it was delivered and deleted, discarded, never stored, or "+
-				"is in another database", args[0])
-		}
+		row, events, err := stored(ctx, s, args[0])
 		if err != nil {
 			return err
 		}
 		if body {
-			if _, err := a.stdout.Write(row.Payload); err != nil {
-				return fmt.Errorf("write body: %w", err)
-			}
-			return nil
+			return a.showBody(ctx, s, &row, actor)
 		}
 		return a.show(&row, events)
 	})
 	return cmd
+}
+
+// stored reads one message.
+func stored(ctx context.Context, s *gormstore.Store, id string) (model.TransMessage, []model.Event, error) {
+	row, events, err := s.Show(ctx, id)
+	if errors.Is(err, model.ErrNotFound) {
+		err = fmt.Errorf("no message %s is stored: it was delivered and deleted, discarded, never stored, or "+
+			"is in another database", id)
+	}
+	return row, events, err
+}
+
+// showBody prints the body alone. The history says so first: whoever has read it is in it.
+func (a *app) showBody(ctx context.Context, s *gormstore.Store, row *model.TransMessage, actor string) error {
+	if err := s.AddEvent(ctx, readEvent(row, actor)); err != nil {
+		return fmt.Errorf("the body is not shown, because its reader cannot be recorded: %w", err)
+	}
+	if _, err := a.stdout.Write(row.Payload); err != nil {
+		return fmt.Errorf("write body: %w", err)
+	}
+	return nil
+}
+
+func readEvent(row *model.TransMessage, actor string) model.Event {
+	return model.Event{
+		RowID: row.ID, Kind: model.EventRead, Code: row.LastCode, Attempts: row.Attempts, Actor: actor,
+	}
 }
 
 // jsonShow is the documented form of show --json.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -28,7 +29,8 @@ type messageFlags struct {
 	fs                   *pflag.FlagSet
 }
 
-func (f *messageFlags) bind(fs *pflag.FlagSet) {
+// bindContent adds the flags of what a message is and where it goes.
+func (f *messageFlags) bindContent(fs *pflag.FlagSet) {
 	f.fs = fs
 	p := &f.m.Properties
 	fs.StringVar(&f.m.Exchange, "exchange", "",
@@ -37,11 +39,7 @@ func (f *messageFlags) bind(fs *pflag.FlagSet) {
 	fs.StringVar(&f.body, "body", "", "body as `text`")
 	fs.StringVar(&f.bodyFile, "body-file", "", "`file` with the body, byte for byte; - is stdin")
 	fs.StringArrayVar(&f.headers, "header", nil, "header as `name=text`; repeat for more")
-	fs.StringVar(&f.m.ID, "id", "",
-		"message id, a UUID; repeating a publish with it is still one message (default a new one)")
 	fs.StringVar(&f.m.Key, "key", "", "business key, such as an order number; shown to operators, never sent")
-	fs.StringVar(&f.notBefore, "not-before", "",
-		"hold the message back until this `time` (2026-01-31T09:30:00Z) or for this duration (90s)")
 	fs.BoolVar(&f.m.AllowUnroutable, "allow-unroutable", false, "an ack is enough, no queue need take the message")
 	fs.StringVar(&p.ContentType, "content-type", "", "content type")
 	fs.StringVar(&p.ContentEncoding, "content-encoding", "", "content encoding")
@@ -51,8 +49,49 @@ func (f *messageFlags) bind(fs *pflag.FlagSet) {
 	fs.StringVar(&p.Type, "type", "", "message type")
 	fs.StringVar(&p.AppID, "app-id", "", "application id")
 	fs.Uint8Var(&p.Priority, "priority", 0, "priority, 0 to 255")
-	fs.StringVar(&f.timestamp, "timestamp", "", "timestamp property as a `time` (default now)")
+	fs.StringVar(&f.timestamp, "timestamp", "", "timestamp property as a `time` (default that of the publish)")
+}
+
+// bind adds those of content and those of one publish.
+func (f *messageFlags) bind(fs *pflag.FlagSet) {
+	f.bindContent(fs)
+	fs.StringVar(&f.m.ID, "id", "",
+		"message id, a UUID; repeating a publish with it is still one message (default a new one)")
+	fs.StringVar(&f.notBefore, "not-before", "",
+		"hold the message back until this `time` (2026-01-31T09:30:00Z) or for this duration (90s)")
 	fs.StringVar(&f.jsonl, "jsonl", "", "publish a stream of JSON lines from this `file` instead; - is stdin")
+}
+
+// given reports whether one of the flags is on the command line.
+func (f *messageFlags) given(names ...string) bool {
+	return slices.ContainsFunc(names, f.fs.Changed)
+}
+
+// overlay sets the properties whose flags were given.
+func (f *messageFlags) overlay(p *model.Properties) {
+	from := &f.m.Properties
+	for _, field := range [...]struct {
+		flag     string
+		dst, src *string
+	}{
+		{"content-type", &p.ContentType, &from.ContentType},
+		{"content-encoding", &p.ContentEncoding, &from.ContentEncoding},
+		{"correlation-id", &p.CorrelationID, &from.CorrelationID},
+		{"reply-to", &p.ReplyTo, &from.ReplyTo},
+		{"expiration", &p.Expiration, &from.Expiration},
+		{"type", &p.Type, &from.Type},
+		{"app-id", &p.AppID, &from.AppID},
+	} {
+		if f.given(field.flag) {
+			*field.dst = *field.src
+		}
+	}
+	if f.given("priority") {
+		p.Priority = from.Priority
+	}
+	if f.given("timestamp") {
+		p.Timestamp = from.Timestamp
+	}
 }
 
 // messageFlagNames are the flags that describe one message, and so contradict --jsonl.
@@ -77,7 +116,7 @@ func (f *messageFlags) source(a *app) (*source, error) {
 			return nil, usagef("--%s and --jsonl: with --jsonl each line says it", name)
 		}
 	}
-	in, closer, err := a.open("jsonl", f.jsonl)
+	in, closer, err := a.open("--jsonl", f.jsonl)
 	if err != nil {
 		return nil, err
 	}
@@ -90,29 +129,35 @@ func (f *messageFlags) message(a *app) (model.Message, error) {
 		return f.m, usagef("nothing to publish: give --exchange and --routing-key (or --routing-key QUEUE for a " +
 			"queue by name), or --jsonl FILE")
 	}
+	err := f.parse(a)
+	return f.m, err
+}
+
+// parse reads the flags that are more than a value: body, headers and times.
+func (f *messageFlags) parse(a *app) error {
 	if f.fs.Changed("body") && f.bodyFile != "" {
-		return f.m, usagef("--body and --body-file: give one of them")
+		return usagef("--body and --body-file: give one of them")
 	}
 	f.m.Body = []byte(f.body)
 	if err := errors.Join(f.parseHeaders(), f.parseTimes()); err != nil {
-		return f.m, err
+		return err
 	}
 	if f.bodyFile == "" {
-		return f.m, nil
+		return nil
 	}
-	in, closer, err := a.open("body-file", f.bodyFile)
+	in, closer, err := a.open("--body-file", f.bodyFile)
 	if err != nil {
-		return f.m, err
+		return err
 	}
 	defer closer()
 	f.m.Body, err = io.ReadAll(io.LimitReader(in, maxBodyInput+1))
 	switch {
 	case err != nil:
-		return f.m, fmt.Errorf("--body-file: read: %w", err)
+		return fmt.Errorf("--body-file: read: %w", err)
 	case len(f.m.Body) > maxBodyInput:
-		return f.m, fmt.Errorf("--body-file: more than %d bytes", maxBodyInput)
+		return fmt.Errorf("--body-file: more than %d bytes", maxBodyInput)
 	}
-	return f.m, nil
+	return nil
 }
 
 func (f *messageFlags) parseHeaders() error {
@@ -152,8 +197,8 @@ func (f *messageFlags) parseTimes() error {
 	return nil
 }
 
-// open opens a file named by a flag; - is stdin.
-func (a *app) open(flag, path string) (io.Reader, func(), error) {
+// open opens an input file; - is stdin. what begins its error: the flag that names it.
+func (a *app) open(what, path string) (io.Reader, func(), error) {
 	if path == "-" {
 		return a.stdin, func() {}, nil
 	}
@@ -163,7 +208,7 @@ func (a *app) open(flag, path string) (io.Reader, func(), error) {
 		if errors.As(err, &pathErr) {
 			err = pathErr.Err
 		}
-		return nil, nil, usagef("--%s: open %s: %w", flag, path, err)
+		return nil, nil, usagef("%s: open %s: %w", what, path, err)
 	}
 	return file, func() { _ = file.Close() }, nil // it was only read
 }

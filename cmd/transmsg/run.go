@@ -27,6 +27,7 @@ type app struct {
 	secrets        *redactor // what no line on stderr may contain
 	jsonOut        bool      // --json
 	configFile     string    // --config
+	given          []string  // the flags of the command line, as they can be given again
 	started        bool      // a verb's own code has begun: errors are no longer usage errors
 }
 

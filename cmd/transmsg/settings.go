@@ -35,6 +35,7 @@ func settings(fs *pflag.FlagSet) *pflag.FlagSet {
 // the environment or the file, through the flag's own parser. A name that no verb knows is
 // refused: a misspelt setting must not become a default.
 func (a *app) loadSettings(cmd *cobra.Command) error {
+	cmd.Flags().Visit(func(f *pflag.Flag) { a.given = append(a.given, flagWords(f)...) })
 	known := knownSettings(cmd.Root())
 	fromEnv, err := a.loadEnv(known)
 	if err != nil {
@@ -64,6 +65,26 @@ func (a *app) loadSettings(cmd *cobra.Command) error {
 		}
 	})
 	return first
+}
+
+// flagWords are a flag of the command line as it can be given again.
+func flagWords(f *pflag.Flag) []string {
+	values := []string{f.Value.String()}
+	if list, ok := f.Value.(pflag.SliceValue); ok {
+		values = list.GetSlice()
+	}
+	var words []string
+	for _, v := range values {
+		switch {
+		case f.Value.Type() == "bool" && v == "true":
+			words = append(words, "--"+f.Name)
+		case f.Value.Type() == "bool" || strings.HasPrefix(v, "-"):
+			words = append(words, "--"+f.Name+"="+v)
+		default:
+			words = append(words, "--"+f.Name, v)
+		}
+	}
+	return words
 }
 
 // knownSettings are the settings of all verbs: one file and one environment may serve

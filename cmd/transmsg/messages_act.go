@@ -1,0 +1,180 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/transmsg/transmsg/model"
+	"github.com/transmsg/transmsg/store/gormstore"
+)
+
+// defaultReplayRate is what a broker in trouble until a moment ago can be asked for.
+const defaultReplayRate = 200
+
+// actOptions are the flags that replay and discard share.
+type actOptions struct {
+	store  storeOptions
+	which  selectionFlags
+	actor  actorFlags
+	reason string
+	yes    bool
+}
+
+func (o *actOptions) bind(cmd *cobra.Command, statuses string) {
+	fs := cmd.Flags()
+	o.store.bind(fs, "required")
+	o.which.bind(fs, statuses)
+	o.actor.bind(fs)
+	fs.StringVar(&o.reason, "reason", "", "why, kept in the history")
+	fs.BoolVar(&o.yes, "yes", false, "do it, instead of showing what would be done")
+}
+
+// act is one of the verbs that change many messages.
+type act struct {
+	verb, past string
+	do         func(context.Context, *gormstore.Store, model.Act) (int, error)
+}
+
+func (a *app) replayCommand() *cobra.Command {
+	var o actOptions
+	var rate float64
+	cmd := &cobra.Command{
+		Use:   "replay [ID...]",
+		Short: "Make DEAD messages READY again, for the compensator to send",
+		Long: "Makes DEAD messages READY again, with their attempts at zero and their history kept. Due times are\n" +
+			"spread: at a tenth of --rate first, at all of it after 30 s. A message that somebody else replays at\n" +
+			"the same time is replayed once, and counted by one of the two. Shows what it would do unless --yes\n" +
+			"is given. With ids and a filter, both must match.",
+		Example: "  transmsg messages replay --service orders --code 312 --reason 'queue was missing'\n" +
+			"  transmsg messages replay 01890000-0000-7000-8000-000000000001 --yes",
+	}
+	o.bind(cmd, "only DEAD can be replayed")
+	cmd.Flags().Float64Var(&rate, "rate", defaultReplayRate, "most messages due per second; 0 makes all due now")
+	cmd.RunE = a.verb(func(ctx context.Context, ids []string) error {
+		if !(rate >= 0) || math.IsInf(rate, 0) {
+			return usagef("--rate %v must be 0 or more", rate)
+		}
+		sel, err := o.which.selection(ids)
+		if err != nil {
+			return err
+		}
+		if sel.Filter.Status == model.Ready {
+			return usagef("--status READY: only DEAD messages are replayed; READY ones are sent without help")
+		}
+		sel.Filter.Status = model.Dead
+		return a.act(ctx, cmd, &o, sel, act{"replay", "replayed",
+			func(ctx context.Context, s *gormstore.Store, what model.Act) (int, error) {
+				return s.Replay(ctx, what, rate)
+			}})
+	})
+	return cmd
+}
+
+func (a *app) discardCommand() *cobra.Command {
+	var o actOptions
+	cmd := &cobra.Command{
+		Use:   "discard [ID...]",
+		Short: "Delete messages that must not be sent any more",
+		Long: "Deletes DEAD messages, or READY ones with --status READY; those being sent at the moment stay. The\n" +
+			"history keeps who did it and why; the content is gone: export it first. Shows what it would do\n" +
+			"unless --yes is given. With ids and a filter, both must match.",
+		Example: "  transmsg messages discard --service orders --exchange old --older-than 720h\n" +
+			"  transmsg messages discard 01890000-0000-7000-8000-000000000001 --reason 'sent by hand' --yes",
+	}
+	o.bind(cmd, "default DEAD")
+	cmd.RunE = a.verb(func(ctx context.Context, ids []string) error {
+		sel, err := o.which.selection(ids)
+		if err != nil {
+			return err
+		}
+		if sel.Filter.Status == "" {
+			sel.Filter.Status = model.Dead
+		}
+		return a.act(ctx, cmd, &o, sel, act{"discard", "discarded",
+			func(ctx context.Context, s *gormstore.Store, what model.Act) (int, error) {
+				return s.Discard(ctx, what)
+			}})
+	})
+	return cmd
+}
+
+// act shows what would be done, or does it with --yes.
+func (a *app) act(ctx context.Context, cmd *cobra.Command, o *actOptions, sel model.Selection, do act) error {
+	actor, err := o.actor.name()
+	if err != nil {
+		return err
+	}
+	s, err := a.openStore(ctx, &o.store, nil)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	if !o.yes {
+		return a.previewAct(ctx, s, sel, do, a.repeated(cmd, "--yes"))
+	}
+	what := model.Act{Selection: sel, Actor: actor, Reason: o.reason}
+	p := newProgress(a, do.past)
+	what.Progress = p.set
+	n, err := do.do(ctx, s, what)
+	p.close()
+	if err != nil {
+		// What was done so far is committed; a repeat does the rest.
+		return fmt.Errorf("%w\n%s %s before that; run the command again for the rest", err, count(n), do.past)
+	}
+	left, err := s.Select(ctx, sel)
+	if err != nil {
+		return fmt.Errorf("%s %s; count the rest: %w", count(n), do.past, err)
+	}
+	if a.jsonOut {
+		return printJSON(a.stdout, jsonAct{do.verb, true, n, left.Rows > 0, actor, o.reason})
+	}
+	fmt.Fprintf(a.stdout, "%s %s as %s\n", count(n), do.past, actor)
+	if ids := len(sel.IDs); n < ids {
+		fmt.Fprintf(a.stderr, "%d of the %d ids: no such message in this state; see transmsg messages show ID\n",
+			ids-n, ids)
+	} else if left.Rows > 0 {
+		fmt.Fprintln(a.stderr, "more messages match: run the command again")
+	}
+	return nil
+}
+
+// jsonAct is the documented result of replay, discard and edit with --yes.
+type jsonAct struct {
+	Verb     string `json:"verb"`
+	Applied  bool   `json:"applied"`
+	Messages int    `json:"messages"`
+	More     bool   `json:"more"`
+	Actor    string `json:"actor"`
+	Reason   string `json:"reason"`
+}
+
+// count is such as "1 message" or "12 messages".
+func count(n int) string {
+	if n == 1 {
+		return "1 message"
+	}
+	return fmt.Sprintf("%d messages", n)
+}
+
+// repeated is the command line of this run with more arguments, for a shell. Passwords in
+// it are replaced.
+func (a *app) repeated(cmd *cobra.Command, more ...string) string {
+	words := strings.Fields(cmd.CommandPath())
+	for _, w := range append(cmd.Flags().Args(), a.given...) {
+		words = append(words, shellWord(a.secrets.clean(w)))
+	}
+	return strings.Join(append(words, more...), " ")
+}
+
+// shellWord quotes s for a shell where it needs it.
+func shellWord(s string) string {
+	const plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_=./:,@%+"
+	if s != "" && strings.Trim(s, plain) == "" {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}
