@@ -98,8 +98,8 @@ type Settlement struct {
 	// AttemptsDelta and FailuresDelta are added to the row's counts: 0 or 1.
 	AttemptsDelta, FailuresDelta int
 	// Outcome is the cause: its code and text are stored in the row and, unless the kind
-	// is Deferred, as one event. A Deferred settlement hands the row back and changes
-	// neither cause nor counts.
+	// is Deferred, as one event. A Deferred settlement hands the row back, changes no counts
+	// and, where its code is empty or [CodeNotSent], leaves the row's cause alone.
 	Outcome Outcome
 	// Instance is who sent it, for the event.
 	Instance string

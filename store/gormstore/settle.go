@@ -92,9 +92,10 @@ func settleEvent(m *model.Settlement, attempts int) model.Event {
 	}
 }
 
-// keepCause says that a settlement leaves the row's last cause alone.
+// keepCause says that a settlement leaves the row's last cause alone: it hands the row
+// back and has no cause of its own.
 func keepCause(m *model.Settlement) int {
-	if m.Outcome.Kind == model.Deferred {
+	if m.Outcome.Kind == model.Deferred && (m.Outcome.Code == "" || m.Outcome.Code == model.CodeNotSent) {
 		return 1
 	}
 	return 0

@@ -69,8 +69,19 @@ func testSettleDeferred(t *testing.T, s Store) {
 	if len(events) != 1 {
 		t.Errorf("%d events, want only the one of the send", len(events))
 	}
-	if c := claim(t, s); len(c.Rows) != 1 {
-		t.Error("a row handed back is not due")
+	c := claim(t, s)
+	if len(c.Rows) != 1 {
+		t.Fatal("a row handed back is not due")
+	}
+	// A row that waits for its broken exchange says so, without being charged.
+	equal(t, "settled", settle(t, s, model.Settlement{
+		ID: row.ID, Version: c.Rows[0].Version, Status: model.Ready, Delay: hour, Instance: owner,
+		Outcome: model.Outcome{Kind: model.Deferred, Code: model.CodeAccessRefused, Text: "waits"},
+	}), []model.Settled{model.SettledDone})
+	got, events = show(t, s, row.ID)
+	if got.LastCode != model.CodeAccessRefused || got.LastError != "waits" || got.Attempts != 1 || got.Failures != 1 ||
+		len(events) != 1 || len(claim(t, s).Rows) != 0 {
+		t.Errorf("row that waits: %+v with %d events", got, len(events))
 	}
 }
 
