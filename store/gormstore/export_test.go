@@ -17,3 +17,6 @@ const InOrder = inOrder
 
 // VersionAtLeast compares a server's version text.
 var VersionAtLeast = versionAtLeast
+
+// Spread is when the i-th row of a replay is due.
+var Spread = spread
