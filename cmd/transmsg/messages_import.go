@@ -47,7 +47,7 @@ func (a *app) importCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		in, closer, err := a.open("import", args[0])
+		in, closer, err := a.open("FILE", args[0])
 		if err != nil {
 			return err
 		}
