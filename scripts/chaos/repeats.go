@@ -1,0 +1,95 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+)
+
+// The causes of repeats that the product's promise allows.
+const (
+	causeCrash    = "crash"           // the process died between send and delete
+	causeDatabase = "database"        // the delete met a fault of the database
+	causeUnknown  = "unknown-outcome" // the broker may have had it
+	causeNack     = "nack"            // one queue of a fan-out refused, another had accepted
+	causePause    = "pause"           // a process was stopped past a lease
+	causeAgain    = "published-again" // the caller published the id again, not knowing
+)
+
+// explain finds a cause for each repeat of a message in one queue.
+func (e *evidence) explain(a *account, at place, m *intended, got *arrivals) {
+	sends := e.effective(at.id)
+	extra := len(got.plain) - len(sends)
+	if extra > 0 {
+		// Delivered more often than sent: the broker delivered again to a consumer that came
+		// back, having forgotten that it had done so.
+		if e.counter.reconnectedBetween(got.plain[0], got.plain[len(got.plain)-1]) {
+			a.redelivered += extra
+		} else {
+			a.repeats += extra
+			a.unexplained = append(a.unexplained,
+				fmt.Sprintf("%s in %s: delivered more often than sent: %s", at.id, at.queue, e.story(at.id)))
+		}
+	}
+	repeats := min(len(got.plain), len(sends)) - 1
+	a.repeats += max(repeats, 0)
+	for i := 1; i < len(sends); i++ {
+		cause := e.cause(m, sends[i-1], sends[i])
+		if cause == "" {
+			a.unexplained = append(a.unexplained, fmt.Sprintf("%s in %s: %s", at.id, at.queue, e.story(at.id)))
+			continue
+		}
+		if i <= repeats {
+			a.causes[cause]++
+		}
+	}
+}
+
+// effective are the sends of a message that the broker may have accepted, in order.
+func (e *evidence) effective(id string) []*send {
+	var out []*send
+	for _, s := range e.book.sends[id] {
+		switch s.kind {
+		case "deferred", "returned", "refused":
+		default:
+			out = append(out, s)
+		}
+	}
+	slices.SortFunc(out, func(a, b *send) int { return cmp.Compare(a.at, b.at) })
+	return out
+}
+
+// cause says why a message could be sent again after a send, or "".
+func (e *evidence) cause(m *intended, first, next *send) string {
+	killed := e.members[first.proc].killed
+	switch {
+	case first.done == 0 && killed > 0:
+		return causeCrash
+	case first.done == 0 && e.members[first.proc].ended, first.kind == "unknown":
+		return causeUnknown
+	case first.kind == "nacked" && len(routes()[m.route].queues) > 1:
+		return causeNack
+	case first.kind == "acked" && killed > first.done && killed < next.at:
+		return causeCrash
+	case first.kind == "acked" && e.databaseFault(first.done, next.at):
+		return causeDatabase
+	case e.pausedBetween(first.proc, first.at, next.at), e.pausedBetween(next.proc, first.at, next.at):
+		return causePause
+	case slices.ContainsFunc(m.calls, func(c *call) bool { return c.at > first.at && c.at <= next.at }):
+		return causeAgain
+	}
+	return ""
+}
+
+func (e *evidence) databaseFault(from, to int64) bool {
+	return slices.ContainsFunc(e.faults, func(d done) bool { return d.Database && d.From <= to && d.To >= from })
+}
+
+// leaseWorth is how long a pause must be to be the cause of anything.
+const leaseWorth = int64(1e9)
+
+func (e *evidence) pausedBetween(proc string, from, to int64) bool {
+	return slices.ContainsFunc(e.members[proc].pauses, func(p pause) bool {
+		return p.to-p.from >= leaseWorth && p.from <= to && p.to >= from
+	})
+}

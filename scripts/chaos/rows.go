@@ -1,0 +1,34 @@
+package main
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+)
+
+// row is what is left of a message in the table.
+type row struct{ id, status string }
+
+func readRows(ctx context.Context, db *sql.DB) (out []row, err error) {
+	rows, err := db.QueryContext(ctx, "SELECT id, status FROM trans_message")
+	if err != nil {
+		return nil, fmt.Errorf("read the table: %w", err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var r row
+		if err := rows.Scan(&r.id, &r.status); err != nil {
+			return nil, fmt.Errorf("read the table: %w", err)
+		}
+		out = append(out, r)
+	}
+	return out, rows.Err()
+}
+
+func countReady(ctx context.Context, db *sql.DB) (n int, err error) {
+	err = db.QueryRowContext(ctx, "SELECT COUNT(*) FROM trans_message WHERE status = 'READY'").Scan(&n)
+	if err != nil {
+		return 0, fmt.Errorf("count rows: %w", err)
+	}
+	return n, nil
+}
