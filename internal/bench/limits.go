@@ -82,7 +82,9 @@ func (r *runner) tuneNaive(ctx context.Context) error {
 			return err
 		}
 		got, err := r.runNaive(ctx, n, callers, max(r.cfg.naiveSize(callers)/2, callers))
-		if err == nil && got > best {
+		r.say("naive with %v: %.0f/s", choice, got)
+		r.choices = append(r.choices, RawLoop{Name: choice.String(), Rate: Figure(got)})
+		if err == nil && got > best && !choice.wide {
 			best, r.naive, n = got, n, r.naive // keep the better one, close the other
 		}
 		if n != nil {

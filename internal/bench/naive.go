@@ -14,11 +14,14 @@ import (
 	"github.com/transmsg/transmsg/store/gormstore"
 )
 
-// naiveTuning is what can be turned on the naive contestant. The best is found at the
-// start of the run, so that it is not beaten by its settings.
+// naiveTuning is what can be turned on the naive contestant. The best with the product's
+// pool is found at the start of the run, so that it is not beaten by its settings. A
+// larger pool is tried and printed too: it is what a service buys speed with, in
+// connections of its database.
 type naiveTuning struct {
-	channels int // callers are spread over them and publish concurrently
-	conns    int // of its own database pool
+	channels int  // callers are spread over them and publish concurrently
+	conns    int  // of its own database pool
+	wide     bool // more connections than the product has: only shown
 }
 
 // String implements fmt.Stringer.
@@ -26,13 +29,15 @@ func (t naiveTuning) String() string {
 	return fmt.Sprintf("%d channels, %d database connections", t.channels, t.conns)
 }
 
-// naiveChoices are tried; the first has the product's own pool.
+// naiveChoices are tried.
 func naiveChoices(kind string) []naiveTuning {
 	const base = gormstore.DefaultMaxOpenConns
 	if kind == kindSQLite {
-		return []naiveTuning{{1, 1}, {4, 1}}
+		return []naiveTuning{{1, 1, false}, {4, 1, false}}
 	}
-	return []naiveTuning{{1, base}, {4, base}, {1, 4 * base}, {4, 4 * base}}
+	return []naiveTuning{
+		{1, base, false}, {4, base, false}, {8, base, false}, {1, 4 * base, true}, {4, 4 * base, true},
+	}
 }
 
 // naive is what services do without a library: per message insert, publish, wait for the

@@ -22,16 +22,19 @@ type Report struct {
 	Go          string    `json:"go"`
 	Seconds     Figure    `json:"seconds"` // the whole run
 
-	RawPublish Figure     `json:"raw_publish"` // R_pub: the median of each repetition's best loop
-	RawStore   Figure     `json:"raw_store"`   // R_db
-	Limit      Figure     `json:"limit"`       // L
-	LimitMin   Figure     `json:"limit_min"`   // min(R_pub, R_db)
-	RawLoops   []RawLoop  `json:"raw_loops"`
-	Naive      string     `json:"naive_tuning"`
-	Lost       int        `json:"lost"`
-	Repeats    int        `json:"repeats"`
-	Unknown    int        `json:"unknown"`
-	Workloads  []Workload `json:"workloads"`
+	RawPublish Figure    `json:"raw_publish"` // R_pub: the median of each repetition's best loop
+	RawStore   Figure    `json:"raw_store"`   // R_db
+	Limit      Figure    `json:"limit"`       // L
+	LimitMin   Figure    `json:"limit_min"`   // min(R_pub, R_db)
+	RawLoops   []RawLoop `json:"raw_loops"`
+	Naive      string    `json:"naive_tuning"`
+	// NaiveChoices are what the tuning tried, with 64 callers, once each. Those with more
+	// connections than the product has are for comparison alone.
+	NaiveChoices []RawLoop  `json:"naive_choices"`
+	Lost         int        `json:"lost"`
+	Repeats      int        `json:"repeats"`
+	Unknown      int        `json:"unknown"`
+	Workloads    []Workload `json:"workloads"`
 }
 
 // RawLoop is the median of one raw loop.
@@ -112,7 +115,7 @@ func (r *runner) report() *Report {
 		CPUs: runtime.NumCPU(), Go: runtime.Version(),
 		RawPublish: Figure(Median(r.publishes)), RawStore: Figure(Median(r.stores)), Limit: Figure(Median(r.limits)),
 		Lost: r.w.Tally.Lost, Repeats: r.w.Tally.Repeats, Unknown: r.w.Tally.Unknown,
-		RawLoops: []RawLoop{}, Workloads: []Workload{},
+		RawLoops: []RawLoop{}, NaiveChoices: append([]RawLoop{}, r.choices...), Workloads: []Workload{},
 	}
 	rep.LimitMin = min(rep.RawPublish, rep.RawStore)
 	if r.naive != nil {

@@ -14,6 +14,7 @@ type runner struct {
 	begin time.Time
 
 	naive    *naive
+	choices  []RawLoop // what naive's tuning tried
 	business *business
 	backlogs map[int]*product // by rows that wait; 0 is the main one
 	extra    []*product       // more compensators on the main schema

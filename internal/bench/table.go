@@ -25,8 +25,11 @@ func (rep *Report) WriteTable(out io.Writer) error {
 		rep.RawPublish.text(0), rep.RawStore.text(0))
 	fmt.Fprintf(w, "limit L = 1 / (1/R_pub + 1/R_db)\t%s\nmin(R_pub, R_db)\t%s\n",
 		rep.Limit.text(0), rep.LimitMin.text(0))
+	for _, c := range rep.NaiveChoices {
+		fmt.Fprintf(w, "naive tried with %s\t%s\n", c.Name, c.Rate.text(0))
+	}
 	if rep.Naive != "" {
-		fmt.Fprintf(w, "naive runs with\t%s\n", rep.Naive)
+		fmt.Fprintf(w, "naive runs with %s, the product's pool\n", rep.Naive)
 	}
 	rep.rates(w)
 	rep.latencies(w)
