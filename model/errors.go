@@ -105,3 +105,24 @@ func (e *StoreError) Unwrap() []error {
 	}
 	return []error{e.Kind, e.Err}
 }
+
+// BusyError says that a write left out rows that somebody else holds locked, and did the
+// rest. Write those again later.
+type BusyError struct {
+	// IDs are the rows left out.
+	IDs []string
+	// Err is the server's error, or nil where the rows were passed over.
+	Err error
+}
+
+// Error implements error. At most three ids are shown.
+func (e *BusyError) Error() string {
+	s := fmt.Sprintf("%d rows are locked by somebody else (%v)", len(e.IDs), e.IDs[:min(3, len(e.IDs))])
+	if e.Err != nil {
+		s += ": " + e.Err.Error()
+	}
+	return s
+}
+
+// Unwrap returns the server's error.
+func (e *BusyError) Unwrap() error { return e.Err }
