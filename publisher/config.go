@@ -78,9 +78,10 @@ type Config struct {
 	// Policy gives the delay after a failed first send. MaxAttempts and MaxAge should be
 	// those of the compensator. Defaults as in [model.Policy].
 	Policy model.Policy
-	// MaxUnsettled bounds the results that wait to be written; above it messages are
-	// stored and left to the compensator. It is the larger part of the bound of repeats
-	// after a crash. Defaults to 8192.
+	// MaxUnsettled bounds the messages whose first send has begun or is about to and whose
+	// result is not yet written; above it messages are stored and left to the compensator.
+	// It bounds the repeats after a crash. Below the sender's Window times Channels the
+	// window is never full. Defaults to 8192.
 	MaxUnsettled int
 	// Observer receives events. Defaults to none.
 	Observer Observer

@@ -99,6 +99,7 @@ func (f *flight) handBack() {
 func (f *flight) Done(o model.Outcome) {
 	f.result = settle.Result{Row: &f.row, Outcome: o}
 	f.p.batcher.Add(&f.result)
+	f.p.sending.Add(-1) // after Add: between the two it counts twice, never not at all
 	f.complete(o, time.Since(f.since))
 	f.p.leave()
 }

@@ -171,7 +171,13 @@ func (p *Publisher) reserve(flights []*flight) room {
 			bytes += int64(len(f.msg.Body))
 		}
 	}
-	if n == 0 || !p.batcher.Room(n) || !p.cfg.Sender.TryReserve(n, bytes) {
+	if n == 0 {
+		return r
+	}
+	// Sends without an answer count too: each becomes a result, and a slow DELETE would
+	// otherwise meet all of them above the bound.
+	if !p.batcher.Room(int(p.sending.Add(int64(n)))) || !p.cfg.Sender.TryReserve(n, bytes) {
+		p.sending.Add(-int64(n))
 		return r
 	}
 	for _, f := range flights {
@@ -185,6 +191,7 @@ type room struct{ p *Publisher }
 
 func (r room) releaseOne(f *flight) {
 	f.reserved = false
+	r.p.sending.Add(-1)
 	r.p.cfg.Sender.Release(1, int64(len(f.msg.Body)))
 }
 

@@ -29,6 +29,7 @@ type Publisher struct {
 	idle    chan struct{} // closed when closed && active == 0
 	stopLag context.CancelFunc
 	lagDone chan struct{}
+	sending atomic.Int64 // flights that hold room at the sender or are on the wire
 	lag     atomic.Int64 // the oldest due row's age at the last check
 }
 
