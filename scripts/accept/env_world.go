@@ -159,7 +159,7 @@ func until(ctx context.Context, limit time.Duration, what string, holds func(con
 	defer tick.Stop()
 	for {
 		ok, err := holds(ctx)
-		if ok || err != nil && ctx.Err() == nil {
+		if ok || err != nil && !errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
 			return err
 		}
 		select {
