@@ -1,12 +1,11 @@
 package settle
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
-	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/transmsg/transmsg/model"
@@ -17,6 +16,8 @@ const (
 	DefaultMaxPending = 8192
 	DefaultTimeout    = 10 * time.Second
 	maxBatch          = 500
+	// maxHeld bounds the content of rows that wait for their settlement.
+	maxHeld = 64 << 20
 	// deleteLinger lets acked rows gather before a DELETE that is not full. A delete
 	// that comes later costs nobody anything; one that is lost is only a repeat.
 	deleteLinger = 5 * time.Millisecond
@@ -74,8 +75,8 @@ type Result struct {
 	// outcomes have the policy's delay.
 	Delay time.Duration
 
-	acked    bool // guarded by the batcher's mutex: acked after all
 	decision Decision
+	met      model.Settled // what Settle found, once it is written
 }
 
 // Batcher turns results into as few writes as it can: acked rows leave by DELETE in
@@ -87,8 +88,9 @@ type Result struct {
 type Batcher struct {
 	cfg     Config
 	log     *slog.Logger
-	deletes lane[*Result]
+	deletes lane[model.RowKey]
 	settles lane[*Result]
+	held    atomic.Int64 // bytes of the rows in settles
 }
 
 // NewBatcher returns a Batcher for cfg. Store is required.
@@ -103,8 +105,8 @@ func NewBatcher(cfg Config) *Batcher {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
 	b := &Batcher{cfg: cfg, log: cfg.Logger}
-	b.deletes.init(maxBatch, deleteLinger, b.writeDeletes)
-	b.settles.init(maxBatch, 0, b.writeSettles)
+	b.deletes.init(deleteLinger, b.writeDeletes)
+	b.settles.init(0, b.writeSettles)
 	return b
 }
 
@@ -115,28 +117,28 @@ func (b *Batcher) Add(r *Result) {
 		Attempts: r.Row.Attempts, Failures: r.Row.Failures, Age: r.Age,
 	}, b.cfg.Policy, rand.Float64())
 	if r.decision.Delete {
-		b.deletes.add(r)
+		b.deletes.add(model.RowKey{ID: r.Row.ID, Epoch: r.Row.Epoch})
 		return
 	}
 	if r.Outcome.Kind == model.Deferred {
 		r.decision.Delay = r.Delay
 	}
+	b.held.Add(int64(r.Row.Size))
 	b.settles.add(r)
 }
 
 // LateAck says that a send whose result was added as unknown was acked after all: the
 // row is deleted in its epoch, whatever its version is by now.
 func (b *Batcher) LateAck(r *Result) {
-	b.settles.mu.Lock()
-	r.acked = true
-	b.settles.mu.Unlock()
-	b.deletes.add(&Result{Row: r.Row, Outcome: model.Outcome{Kind: model.Acked}, decision: Decision{Delete: true}})
+	b.deletes.add(model.RowKey{ID: r.Row.ID, Epoch: r.Row.Epoch})
 }
 
 // Room reports whether n more sends may be started: results waiting to be written are
-// below MaxPending. A database that is down thus stops the sending instead of filling
-// memory.
-func (b *Batcher) Room(n int) bool { return b.Pending()+n <= b.cfg.MaxPending }
+// below MaxPending and hold less than 64 MiB. A database that is down thus stops the
+// sending instead of filling memory.
+func (b *Batcher) Room(n int) bool {
+	return b.Pending()+n <= b.cfg.MaxPending && b.held.Load() < maxHeld
+}
 
 // Pending is the number of results not yet written.
 func (b *Batcher) Pending() int { return b.deletes.pending() + b.settles.pending() }
@@ -151,7 +153,8 @@ func (b *Batcher) Flush(ctx context.Context) error {
 
 // Close writes what is left within ctx and stops all retries. Results added later are
 // dropped. When ctx ends first the error is [model.ErrNotDrained] and says how many
-// rows keep their state: they stay READY and leased until their leases end.
+// rows keep their state: they stay READY and leased until their leases end. It returns
+// within some seconds after ctx at the latest.
 func (b *Batcher) Close(ctx context.Context) error {
 	// Both lanes are closed, also when the first does not drain in time.
 	n := b.deletes.close(ctx)
@@ -160,103 +163,4 @@ func (b *Batcher) Close(ctx context.Context) error {
 		return fmt.Errorf("settle: %w: %d results not written", model.ErrNotDrained, n)
 	}
 	return nil
-}
-
-// writeDeletes deletes one batch. Ids are sorted: two batchers that lock rows in the
-// same order cannot deadlock.
-func (b *Batcher) writeDeletes(ctx context.Context, batch []*Result) error {
-	keys := make([]model.RowKey, len(batch))
-	for i, r := range batch {
-		keys[i] = model.RowKey{ID: r.Row.ID, Epoch: r.Row.Epoch}
-	}
-	slices.SortFunc(keys, func(x, y model.RowKey) int { return cmp.Compare(x.ID, y.ID) })
-	ctx, cancel := context.WithTimeout(ctx, b.cfg.Timeout)
-	defer cancel()
-	if _, err := b.cfg.Store.Delete(ctx, keys); err != nil {
-		b.log.Warn("delete confirmed rows", "rows", len(keys), "error", err)
-		b.failed(OpDelete, err)
-		return err
-	}
-	return nil
-}
-
-// writeSettles updates one batch, then inserts again what was found gone.
-func (b *Batcher) writeSettles(ctx context.Context, batch []*Result) error {
-	slices.SortFunc(batch, func(x, y *Result) int { return cmp.Compare(x.Row.ID, y.Row.ID) })
-	settlements := make([]model.Settlement, len(batch))
-	for i, r := range batch {
-		settlements[i] = b.settlement(r)
-	}
-	ctx, cancel := context.WithTimeout(ctx, b.cfg.Timeout)
-	defer cancel()
-	met, err := b.cfg.Store.Settle(ctx, settlements)
-	if err != nil {
-		b.log.Warn("settle rows", "rows", len(batch), "error", err)
-		b.failed(OpSettle, err)
-		return err
-	}
-	if err := b.restore(ctx, batch, settlements, met); err != nil {
-		// The whole batch runs again: rows already settled answer "fenced", which is
-		// harmless, and those still gone are restored then.
-		b.log.Warn("insert returned rows again", "error", err)
-		b.failed(OpRestore, err)
-		return err
-	}
-	if b.cfg.OnSettled != nil {
-		for i, r := range batch {
-			b.cfg.OnSettled(r, r.decision, met[i])
-		}
-	}
-	return nil
-}
-
-func (b *Batcher) failed(op string, err error) {
-	if b.cfg.OnError != nil {
-		b.cfg.OnError(op, err)
-	}
-}
-
-func (b *Batcher) settlement(r *Result) model.Settlement {
-	return model.Settlement{
-		ID: r.Row.ID, Version: r.Row.Version,
-		Status: r.decision.Status, Delay: r.decision.Delay,
-		AttemptsDelta: r.decision.AttemptsDelta, FailuresDelta: r.decision.FailuresDelta,
-		Outcome: r.Outcome, Instance: b.cfg.Instance,
-	}
-}
-
-// restore inserts rows again that are gone although the broker answered that it does
-// not have the message. A row gone under an unknown or deferred outcome was deleted by
-// somebody who knew more (an ack elsewhere, an operator), and stays gone.
-func (b *Batcher) restore(ctx context.Context, batch []*Result, s []model.Settlement, met []model.Settled) error {
-	var rows []model.TransMessage
-	var settlements []model.Settlement
-	for i, r := range batch {
-		if met[i] != model.SettledGone || r.decision.AttemptsDelta == 0 || b.ackedLate(r) {
-			continue
-		}
-		rows = append(rows, *r.Row)
-		settlements = append(settlements, s[i])
-	}
-	if len(rows) == 0 {
-		return nil
-	}
-	restored, err := b.cfg.Store.Restore(ctx, rows, settlements)
-	if err != nil {
-		return err
-	}
-	for i, ok := range restored {
-		b.log.Warn("row was gone when its message came back", "id", rows[i].ID,
-			"code", string(settlements[i].Outcome.Code), "restored", ok)
-		if ok && b.cfg.OnRestored != nil {
-			b.cfg.OnRestored(&rows[i])
-		}
-	}
-	return nil
-}
-
-func (b *Batcher) ackedLate(r *Result) bool {
-	b.settles.mu.Lock()
-	defer b.settles.mu.Unlock()
-	return r.acked
 }

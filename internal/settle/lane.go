@@ -7,20 +7,26 @@ import (
 	"time"
 )
 
-// retryMax caps the wait between two tries of a write that fails.
-const retryMax = time.Second
+const (
+	// retryMax caps the wait between two tries of a write that fails.
+	retryMax = time.Second
+	// closeGrace is how long close waits, beyond its context, for a write that was cut
+	// off to come back.
+	closeGrace = 2 * time.Second
+)
 
-// lane is a queue with one writer goroutine that lives while there is work: items leave
-// in batches, in order, and stay in the queue until their write has succeeded.
+// lane is a queue with one writer goroutine that lives while there is work. Items leave
+// in batches and stay in the queue until their write has succeeded. An item that cannot
+// be written goes behind the others: it must not hold them up.
 type lane[T any] struct {
-	max    int
 	linger time.Duration
-	write  func(context.Context, []T) error
+	// write returns the items of the batch that must be written again, with the reason.
+	// An error without items means the whole batch.
+	write func(context.Context, []T) (left []T, err error)
 
 	mu      sync.Mutex
-	items   []T // not yet written; the first `taken` are being written
+	items   []entry[T] // not yet written, the ones being written included
 	added   uint64
-	written uint64
 	running bool
 	closed  bool
 	kick    chan struct{}   // ends a linger early: a batch is full, or somebody waits
@@ -28,13 +34,21 @@ type lane[T any] struct {
 	changed chan struct{}   // closed and replaced after each write; ends waits
 	ctx     context.Context //nolint:containedctx // the lane outlives any caller's context; close ends it
 	cancel  context.CancelFunc
-	wg      sync.WaitGroup
+	idle    chan struct{} // closed while no writer runs; replaced when one starts
 }
 
-func (l *lane[T]) init(batch int, linger time.Duration, write func(context.Context, []T) error) {
-	l.max, l.linger, l.write = batch, linger, write
+// entry is an item with its place in the order of adding, so that a flush knows its own.
+type entry[T any] struct {
+	item T
+	seq  uint64
+}
+
+func (l *lane[T]) init(linger time.Duration, write func(context.Context, []T) ([]T, error)) {
+	l.linger, l.write = linger, write
 	l.kick = make(chan struct{}, 1)
 	l.changed = make(chan struct{})
+	l.idle = make(chan struct{})
+	close(l.idle)
 	l.ctx, l.cancel = context.WithCancel(context.Background())
 }
 
@@ -44,14 +58,14 @@ func (l *lane[T]) add(item T) {
 	if l.closed {
 		return
 	}
-	l.items = append(l.items, item)
 	l.added++
+	l.items = append(l.items, entry[T]{item, l.added})
 	if !l.running {
 		l.running = true
-		l.wg.Add(1)
+		l.idle = make(chan struct{})
 		go l.run()
 	}
-	if len(l.items) == l.max {
+	if len(l.items) == maxBatch {
 		l.wake()
 	}
 }
@@ -62,29 +76,37 @@ func (l *lane[T]) pending() int {
 	return len(l.items)
 }
 
-// run writes batches until the queue is empty or the lane is closed for good.
+// run writes batches until the queue is empty or the lane is closed for good. After a
+// failure the batches shrink down to single items, so that one that cannot be written is
+// soon alone, and grow again with every success.
 func (l *lane[T]) run() {
-	defer l.wg.Done()
-	failures := 0
+	failures, size := 0, maxBatch
 	for {
-		batch, ok := l.next()
+		batch, ok := l.next(size)
 		if !ok {
 			return
 		}
-		if err := l.write(l.ctx, batch); err != nil {
-			failures++
-			l.backoff(failures)
+		left, err := l.write(l.ctx, batch)
+		if err != nil && left == nil {
+			left = batch
+		}
+		l.done(batch, len(left), left)
+		if err == nil {
+			failures, size = 0, min(2*size, maxBatch)
 			continue
 		}
-		failures = 0
-		l.done(len(batch))
+		if len(left) == len(batch) {
+			size = max(len(batch)/2, 1)
+		}
+		failures++
+		l.backoff(failures)
 	}
 }
 
 // next returns the items to write now, after a linger where the batch is not full.
-func (l *lane[T]) next() ([]T, bool) {
+func (l *lane[T]) next(size int) ([]T, bool) {
 	l.mu.Lock()
-	wait := l.linger > 0 && len(l.items) > 0 && len(l.items) < l.max && l.hurry == 0
+	wait := l.linger > 0 && len(l.items) > 0 && len(l.items) < size && l.hurry == 0
 	l.mu.Unlock()
 	if wait {
 		l.sleep(l.linger)
@@ -93,21 +115,32 @@ func (l *lane[T]) next() ([]T, bool) {
 	defer l.mu.Unlock()
 	if len(l.items) == 0 || l.ctx.Err() != nil {
 		l.running = false
+		close(l.idle)
 		return nil, false
 	}
-	n := min(len(l.items), l.max)
-	return append([]T(nil), l.items[:n]...), true
+	batch := make([]T, min(len(l.items), size))
+	for i := range batch {
+		batch[i] = l.items[i].item
+	}
+	return batch, true
 }
 
-func (l *lane[T]) done(n int) {
+// done takes the batch off the front of the queue and puts what is left to its end.
+func (l *lane[T]) done(batch []T, n int, left []T) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	clear(l.items[:n])
-	l.items = l.items[n:]
+	// What is left gets the oldest places of its batch: a flush then waits for at least
+	// what it should.
+	places := l.items[:n]
+	rest := make([]entry[T], n)
+	for i, item := range left {
+		rest[i] = entry[T]{item, places[i].seq}
+	}
+	clear(l.items[:len(batch)])
+	l.items = append(l.items[len(batch):], rest...)
 	if len(l.items) == 0 {
 		l.items = nil
 	}
-	l.written += uint64(n)
 	close(l.changed)
 	l.changed = make(chan struct{})
 }
@@ -133,42 +166,4 @@ func (l *lane[T]) wake() {
 	case l.kick <- struct{}{}:
 	default:
 	}
-}
-
-// flush waits until all items added before the call are written.
-func (l *lane[T]) flush(ctx context.Context) error {
-	l.mu.Lock()
-	target := l.added
-	l.hurry++
-	l.wake()
-	defer func() {
-		l.mu.Lock()
-		l.hurry--
-		l.mu.Unlock()
-	}()
-	for l.written < target && l.ctx.Err() == nil {
-		changed := l.changed
-		l.mu.Unlock()
-		select {
-		case <-changed:
-		case <-l.ctx.Done():
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-		l.mu.Lock()
-	}
-	l.mu.Unlock()
-	return nil
-}
-
-// close refuses new items, waits for the rest within ctx, ends the writer and returns
-// how many items were not written.
-func (l *lane[T]) close(ctx context.Context) int {
-	l.mu.Lock()
-	l.closed = true
-	l.mu.Unlock()
-	_ = l.flush(ctx) // what is left is counted below
-	l.cancel()
-	l.wg.Wait()
-	return l.pending()
 }
