@@ -2,129 +2,124 @@ package compensator
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/transmsg/transmsg/model"
 )
 
 const (
-	alertQueue   = 1024
+	// alertTimeout bounds one call of the Alerter.
 	alertTimeout = 5 * time.Second
+	// alertRetry is the wait after a failed call; it doubles up to alertRetryMax.
+	alertRetry    = time.Second
+	alertRetryMax = time.Minute
 )
 
-// Alert tells a person about a row that will not be delivered without help.
-type Alert struct {
-	// Status is the row's: DEAD, or READY for a row that waits for an upgrade.
-	Status                        model.Status
-	Service, Exchange, RoutingKey string
-	// Code and Text are the cause.
-	Code model.Code
-	Text string
-	// ID and Key name the row. Body and headers are never part of an alert.
-	ID, Key string
-	// Attempts are the sends that were answered with a failure about this message.
-	Attempts int
-	// Instance is the compensator that decided.
-	Instance string
-	// Command shows more.
-	Command string
-}
+// Alert is one alert; package model defines it.
+type Alert = model.Alert
 
-// String returns the alert for people, in one line.
-func (a Alert) String() string {
-	return fmt.Sprintf("%s message %s of %s to exchange %q with key %q after %d attempts: %s %s; see: %s",
-		a.Status, a.ID, a.Service, a.Exchange, a.RoutingKey, a.Attempts, a.Code, a.Text, a.Command)
-}
-
-// Alerter delivers alerts. It is called from one goroutine, off the way of the messages,
-// with a context of 5 s; an error or a panic makes the alert a line of the log.
+// Alerter delivers alerts to people. Package alert has implementations. It is called off
+// the way of the messages, one call at a time, with a context of 5 s, and must return when
+// that ends; nil means that the alert was accepted and will not be raised again. An error
+// or a panic makes it be tried again, after a wait that grows to a minute, and later than
+// that by another process if this one ends: an alert may thus be delivered twice.
 type Alerter interface {
 	Alert(context.Context, Alert) error
 }
 
-// LogAlerter is an [Alerter] that writes to a log, at level error.
-type LogAlerter struct {
-	Logger *slog.Logger // required
-}
+// logAlerter is the Alerter where none is configured.
+type logAlerter struct{ log *slog.Logger }
 
-// Alert implements [Alerter]. It never fails.
-func (l LogAlerter) Alert(_ context.Context, a Alert) error {
-	l.Logger.Error("message needs attention", a.attrs(nil)...)
+func (l logAlerter) Alert(_ context.Context, a Alert) error {
+	l.log.Error("needs attention", "alert", &a)
 	return nil
 }
 
-// attrs are the alert for a log.
-func (a Alert) attrs(err error) []any {
-	args := []any{
-		"status", string(a.Status), "id", a.ID, "key", a.Key, "service", a.Service,
-		"exchange", a.Exchange, "routing_key", a.RoutingKey, "code", string(a.Code), "text", a.Text,
-		"attempts", a.Attempts, "instance", a.Instance, "command", a.Command,
-	}
-	if err != nil {
-		args = append(args, "error", err)
-	}
-	return args
-}
+var (
+	errSinkBusy = errors.New("the call before has not returned")
+	errSinkMute = errors.New("no answer in time")
+)
 
-// alerts is the bounded queue between those who decide and the Alerter.
-type alerts struct {
+// sink calls the Alerter: never two calls at a time, never for longer than 5 s, and not
+// again at once after a failure.
+type sink struct {
 	alerter  Alerter
 	log      *slog.Logger
 	observed func(Alert, bool)
-	queue    chan Alert
+	busy     chan struct{} // one slot
+
+	mu       sync.Mutex
+	failures int
+	resting  time.Time // no call before
 }
 
-// add never blocks: what the queue does not take is logged at once, never dropped.
-func (q *alerts) add(a Alert) {
-	select {
-	case q.queue <- a:
-	default:
-		q.log.Error("alert not delivered: queue is full", a.attrs(nil)...)
-		q.observed(a, false)
+func newSink(cfg *Config, log *slog.Logger) *sink {
+	return &sink{alerter: cfg.Alerter, log: log, observed: cfg.Observer.Alert, busy: make(chan struct{}, 1)}
+}
+
+// rest is how long the sink is to be left alone.
+func (s *sink) rest() time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return time.Until(s.resting)
+}
+
+// send delivers one alert. An error has been logged.
+func (s *sink) send(ctx context.Context, a Alert) error {
+	err := s.call(ctx, a)
+	s.mu.Lock()
+	if err == nil {
+		s.failures, s.resting = 0, time.Time{}
+	} else {
+		s.failures++
+		s.resting = time.Now().Add(min(alertRetry<<min(s.failures-1, 10), alertRetryMax))
 	}
-}
-
-// run delivers until ctx ends, then what is queued by then within hard, and logs what is
-// left after that.
-func (q *alerts) run(ctx, hard context.Context) {
-	for {
-		select {
-		case a := <-q.queue:
-			q.deliver(hard, a)
-			continue
-		default:
-		}
-		select {
-		case a := <-q.queue:
-			q.deliver(hard, a)
-		case <-ctx.Done():
-			if len(q.queue) == 0 {
-				return
-			}
-		}
-	}
-}
-
-func (q *alerts) deliver(ctx context.Context, a Alert) {
-	err := q.try(ctx, a)
+	s.mu.Unlock()
 	if err != nil {
-		q.log.Error("alert not delivered", a.attrs(err)...)
+		s.log.Error("alert not delivered", "alert", &a, "error", err)
 	}
-	q.observed(a, err == nil)
+	s.observed(a, err == nil)
+	return err
 }
 
-func (q *alerts) try(ctx context.Context, a Alert) (err error) {
+// call waits for the Alerter no longer than its time. One that ignores the end of its
+// context keeps its goroutine and the slot until it returns.
+func (s *sink) call(ctx context.Context, a Alert) error {
+	ctx, cancel := context.WithTimeout(ctx, alertTimeout)
+	select {
+	case s.busy <- struct{}{}:
+	case <-ctx.Done():
+		cancel()
+		return errSinkBusy
+	}
+	done := make(chan error, 1)
+	go func() {
+		defer func() { <-s.busy }()
+		defer cancel()
+		done <- s.try(ctx, a)
+	}()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+	}
+	select { // both at once: the answer counts
+	case err := <-done:
+		return err
+	default:
+		return errSinkMute
+	}
+}
+
+func (s *sink) try(ctx context.Context, a Alert) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("alerter panicked: %v", p)
 		}
 	}()
-	ctx, cancel := context.WithTimeout(ctx, alertTimeout)
-	defer cancel()
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	return q.alerter.Alert(ctx, a)
+	return s.alerter.Alert(ctx, a)
 }

@@ -22,8 +22,11 @@ type Compensator struct {
 	log     *slog.Logger
 	pace    *pace
 	flight  *flight
+	breaker *breaker
+	outage  outage
 	batcher *settle.Batcher
-	alerts  *alerts
+	notices *notices
+	chores  *chores
 	started atomic.Bool
 	running chan struct{} // one slot, taken by a run: one at a time, and Run waits for the last
 }
@@ -37,11 +40,17 @@ func New(cfg Config) (*Compensator, error) {
 	}
 	c := &Compensator{
 		cfg: cfg, log: cfg.Logger.With("instance", cfg.Owner),
-		pace: newPace(cfg.Rate, cfg.BatchRows), flight: newFlight(), running: make(chan struct{}, 1),
+		pace: newPace(cfg.Rate, cfg.BatchRows, cfg.SlowStart), flight: newFlight(), running: make(chan struct{}, 1),
 	}
-	c.alerts = &alerts{
-		alerter: cfg.Alerter, log: cfg.Logger, observed: cfg.Observer.Alert, queue: make(chan Alert, alertQueue),
+	c.breaker = &breaker{
+		policy: cfg.Policy, lease: cfg.Lease, broken: map[target]*broken{},
+		opened: c.breakerOpened, closed: c.breakerClosed,
 	}
+	sink, windows := newSink(&c.cfg, c.log), &windows{until: map[group]time.Time{}}
+	c.notices = &notices{cfg: &c.cfg, log: c.log, sink: sink, windows: windows, pending: map[group]*Alert{}}
+	c.chores = &chores{c: c, owed: &owedAlerts{
+		cfg: &c.cfg, log: c.log, sink: sink, windows: windows, failed: map[group]int{},
+	}}
 	c.batcher = settle.NewBatcher(settle.Config{
 		Store: cfg.Store, Policy: cfg.Policy, Instance: cfg.Owner, Logger: c.log, OnSettled: c.settled,
 		OnRestored: func(row *model.TransMessage) { cfg.Observer.Restored(row.Service) },
@@ -70,9 +79,11 @@ func (c *Compensator) Run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("compensator: schedule: %w", err)
 	}
-	alerting, stopAlerting := context.WithCancel(hard)
+	draining, drained := context.WithCancel(hard)
+	defer drained()
 	var wg sync.WaitGroup
-	wg.Go(func() { c.alerts.run(alerting, hard) })
+	wg.Go(func() { c.notices.run(draining, hard) })
+	wg.Go(func() { c.chores.run(ctx, draining, hard) })
 	scheduler.Start()
 
 	<-ctx.Done()
@@ -83,7 +94,7 @@ func (c *Compensator) Run(ctx context.Context) error {
 		c.log.Warn("stop the scheduler", "error", err)
 	}
 	err = c.drain(hard)
-	stopAlerting()
+	drained() // after the last outcome, which may be worth an alert
 	wg.Wait()
 	return err
 }
@@ -136,7 +147,7 @@ func (c *Compensator) job(ctx, hard context.Context) {
 	if ctx.Err() != nil {
 		return
 	}
-	if !c.cfg.Sender.Ready() {
+	if !c.ready() {
 		c.cfg.Observer.RunSkipped(SkipNotReady)
 		return
 	}

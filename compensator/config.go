@@ -24,6 +24,14 @@ const (
 	DefaultBatchBytes   = 32 << 20
 	DefaultLease        = time.Minute
 	DefaultDrainTimeout = 20 * time.Second
+	DefaultSlowStart    = 30 * time.Second
+	DefaultAlertWindow  = time.Minute
+	MinAlertWindow      = time.Second
+	MaxAlertWindow      = 24 * time.Hour
+	DefaultOldestReady  = 15 * time.Minute
+	// DefaultEventRetention keeps the history of failed sends for a month.
+	DefaultEventRetention = 30 * 24 * time.Hour
+	MinRetention          = time.Hour
 	// DefaultMaxBody is RabbitMQ's own default bound: what a publisher was allowed to
 	// store, the compensator does not refuse.
 	DefaultMaxBody = 128 << 20
@@ -44,7 +52,7 @@ type Config struct {
 	// Locker bounds the runs of a replica set. Defaults to a [LocalLocker] of this
 	// Compensator alone: replicas are then kept apart by their claims.
 	Locker Locker
-	// Alerter is told of rows that need a person. Defaults to a [LogAlerter] on Logger.
+	// Alerter is told of what needs a person. Defaults to a line of the log at level error.
 	Alerter Alerter
 	// Policy is backoff and the limits of trying.
 	Policy model.Policy
@@ -72,8 +80,13 @@ type Config struct {
 	// after its claim. Must be above BatchRows/Rate + confirm timeout + 3 s, where BatchRows
 	// counts only as far as Rate lets one claim go. Defaults to 1 min.
 	Lease time.Duration
-	// Rate is the most messages sent per second; 0 means no limit.
+	// Rate is the most messages sent per second; 0 means no limit. In any second at most
+	// 1.1 times as many are sent.
 	Rate float64
+	// SlowStart is how long the rate climbs, from a tenth of Rate up to it, after the sender
+	// had no healthy channel for more than 5 s. Without a Rate it climbs from 5,000 to 50,000
+	// messages per second and has no limit then. Defaults to 30 s; -1 means none.
+	SlowStart time.Duration
 	// Owner names this instance in the table, the log and alerts, 1 to 64 bytes. It must
 	// differ between replicas. Defaults to host-pid-random.
 	Owner string
@@ -85,6 +98,21 @@ type Config struct {
 	// pass goes DEAD instead of closing the connection under its neighbours. MaxBody
 	// defaults to 128 MiB, FrameMax to what the sender negotiated.
 	Limits model.Limits
+
+	// AlertWindow is the time between two alerts of one kind, service, exchange, routing key
+	// and code, 1 s to 24 h. The first goes out at once (within a 60th of the window, or
+	// 1 s); what follows is gathered into the next. Defaults to 1 min.
+	AlertWindow time.Duration
+	// OldestReady is the age since storing from which a service's oldest READY row raises
+	// an alert, looked at once a minute and repeated as often as that age; at least 1 s.
+	// Defaults to 15 min; -1 means never.
+	OldestReady time.Duration
+	// EventRetention is the age from which the history of rows is deleted, at least 1 h.
+	// Defaults to 30 days; -1 means never.
+	EventRetention time.Duration
+	// DeadRetention is the time since they died or were edited after which DEAD rows are
+	// deleted, at least 1 h: messages are then lost for good. Zero, the default, means never.
+	DeadRetention time.Duration
 
 	// Logger receives a line for every failed send and every run that ended early. Nil
 	// discards.
@@ -101,6 +129,10 @@ func (c Config) withDefaults() Config {
 	setDefault(&c.BatchBytes, DefaultBatchBytes)
 	setDefault(&c.Lease, DefaultLease)
 	setDefault(&c.DrainTimeout, DefaultDrainTimeout)
+	setDefault(&c.SlowStart, DefaultSlowStart)
+	setDefault(&c.AlertWindow, DefaultAlertWindow)
+	setDefault(&c.OldestReady, DefaultOldestReady)
+	setDefault(&c.EventRetention, DefaultEventRetention)
 	setDefault(&c.Limits.MaxBody, DefaultMaxBody)
 	setDefault(&c.Owner, defaultOwner())
 	c.Policy = c.Policy.WithDefaults()
@@ -113,7 +145,7 @@ func (c Config) withDefaults() Config {
 		c.Locker = &LocalLocker{}
 	}
 	if c.Alerter == nil {
-		c.Alerter = LogAlerter{Logger: c.Logger}
+		c.Alerter = logAlerter{c.Logger}
 	}
 	return c
 }
@@ -160,7 +192,7 @@ func (c *Config) validate() error {
 	case c.Limits.MaxBody < 0 || c.Limits.FrameMax < 0:
 		return fmt.Errorf("config: Limits %+v must not be negative", c.Limits)
 	}
-	for _, check := range []func() error{c.validateLease, c.validateServices, c.validateCron} {
+	for _, check := range []func() error{c.validateLease, c.validateServices, c.validateCron, c.validateTimes} {
 		if err := check(); err != nil {
 			return err
 		}
@@ -174,7 +206,7 @@ func (c *Config) validate() error {
 // validateLease checks that a row claimed last in a batch can still be sent and
 // confirmed while it is ours.
 func (c *Config) validateLease() error {
-	sending := newPace(c.Rate, c.BatchRows).span()
+	sending := newPace(c.Rate, c.BatchRows, 0).span()
 	confirm := c.Sender.ConfirmTimeout()
 	if bound := sending + confirm + Margin; c.Lease <= bound {
 		return fmt.Errorf("config: Lease %v must be above %v: batch/Rate %v + the sender's confirm timeout %v + %v",
@@ -182,6 +214,26 @@ func (c *Config) validateLease() error {
 	}
 	return nil
 }
+
+// validateTimes checks what alerts, slow start and retention go by.
+func (c *Config) validateTimes() error {
+	switch {
+	case c.SlowStart < 0 && c.SlowStart != -1:
+		return fmt.Errorf("config: SlowStart %v must be above 0, or -1 for none", c.SlowStart)
+	case c.AlertWindow < MinAlertWindow || c.AlertWindow > MaxAlertWindow:
+		return fmt.Errorf("config: AlertWindow %v must be %v to %v", c.AlertWindow, MinAlertWindow, MaxAlertWindow)
+	case c.OldestReady < time.Second && c.OldestReady != -1:
+		return fmt.Errorf("config: OldestReady %v must be at least 1s, or -1 for never", c.OldestReady)
+	case c.EventRetention < MinRetention && c.EventRetention != -1:
+		return fmt.Errorf("config: EventRetention %v must be at least %v, or -1 for never", c.EventRetention, MinRetention)
+	case c.DeadRetention != 0 && c.DeadRetention < MinRetention:
+		return fmt.Errorf("config: DeadRetention %v must be at least %v, or 0 for never", c.DeadRetention, MinRetention)
+	}
+	return nil
+}
+
+// alertEvery is the time between two looks at alerts.
+func (c *Config) alertEvery() time.Duration { return max(time.Second, c.AlertWindow/60) }
 
 func (c *Config) validateServices() error {
 	for i, s := range c.Services {

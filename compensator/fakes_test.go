@@ -27,6 +27,18 @@ type fakeStore struct {
 	dead   []string
 	fenced int
 	before func(model.Claim) // called at each claim, unlocked
+
+	deadClaims int
+	marks      []mark
+	stats      []model.Stats
+	purges     []string
+	old        map[string]int // events and DEAD rows that are old enough to purge
+}
+
+// mark is one call of MarkAlerted.
+type mark struct {
+	rows int
+	next time.Duration
 }
 
 func newStore() *fakeStore { return &fakeStore{rows: map[string]model.TransMessage{}} }
@@ -171,11 +183,12 @@ func (s *fakeStore) settle(st model.Settlement) model.Settled {
 	r.NextAttemptAt = nowMS() + st.Delay.Milliseconds()
 	r.Attempts += st.AttemptsDelta
 	r.Failures += st.FailuresDelta
-	if st.Outcome.Kind != model.Deferred {
+	if st.Outcome.Kind != model.Deferred || (st.Outcome.Code != "" && st.Outcome.Code != model.CodeNotSent) {
 		r.LastCode, r.LastError = st.Outcome.Code, st.Outcome.Text
 	}
 	if r.Status == model.Dead {
 		s.dead = append(s.dead, r.ID)
+		r.UpdatedAt = nowMS()
 	}
 	s.rows[st.ID] = r
 	return model.SettledDone
@@ -198,6 +211,75 @@ func (s *fakeStore) Delete(_ context.Context, keys []model.RowKey) (int, error) 
 			n++
 		}
 	}
+	return n, nil
+}
+
+func (s *fakeStore) ClaimDead(_ context.Context, c model.DeadClaim) ([]model.TransMessage, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.err != nil {
+		return nil, s.err
+	}
+	s.deadClaims++
+	var out []model.TransMessage
+	for _, id := range slices.Sorted(maps.Keys(s.rows)) {
+		r := s.rows[id]
+		if r.Status == model.Dead && r.NextAttemptAt <= nowMS() && len(out) < c.MaxRows {
+			r.Version++
+			r.NextAttemptAt, r.ClaimedBy = nowMS()+c.Lease.Milliseconds(), c.Owner
+			s.rows[id] = r
+			r.Payload = nil
+			out = append(out, r)
+		}
+	}
+	return out, nil
+}
+
+func (s *fakeStore) MarkAlerted(_ context.Context, keys []model.RowKey, next time.Duration) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if next < time.Millisecond {
+		return 0, fmt.Errorf("next %v must be positive", next)
+	}
+	if s.err != nil {
+		return 0, s.err
+	}
+	s.marks = append(s.marks, mark{len(keys), next})
+	for _, k := range keys {
+		if r, ok := s.rows[k.ID]; ok && r.Epoch == k.Epoch && r.Status == model.Dead {
+			r.Version++
+			r.NextAttemptAt, r.ClaimedBy = nowMS()+next.Milliseconds(), ""
+			s.rows[k.ID] = r
+		}
+	}
+	return len(keys), nil
+}
+
+func (s *fakeStore) Stats(context.Context, string) ([]model.Stats, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.stats), s.err
+}
+
+func (s *fakeStore) PurgeEvents(_ context.Context, olderThan time.Duration, max int) (int, error) {
+	return s.purge("events", olderThan, max)
+}
+
+func (s *fakeStore) PurgeDead(_ context.Context, olderThan time.Duration, max int) (int, error) {
+	return s.purge("dead", olderThan, max)
+}
+
+func (s *fakeStore) purge(what string, olderThan time.Duration, max int) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.err != nil {
+		return 0, s.err
+	}
+	n := min(s.old[what], max)
+	if n > 0 {
+		s.old[what] -= n
+	}
+	s.purges = append(s.purges, fmt.Sprintf("%s older than %v: %d", what, olderThan, n))
 	return n, nil
 }
 
@@ -303,34 +385,6 @@ func (s *fakeSender) times(id string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.sent[id]
-}
-
-// collector is an Alerter that keeps what it is told.
-type collector struct {
-	mu     sync.Mutex
-	alerts []compensator.Alert
-	err    error
-	block  bool
-}
-
-func (c *collector) Alert(ctx context.Context, a compensator.Alert) error {
-	c.mu.Lock()
-	block := c.block
-	c.mu.Unlock()
-	if block {
-		<-ctx.Done()
-		return ctx.Err()
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.alerts = append(c.alerts, a)
-	return c.err
-}
-
-func (c *collector) got() []compensator.Alert {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return slices.Clone(c.alerts)
 }
 
 func returned(confirms.Send) model.Outcome {

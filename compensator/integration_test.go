@@ -50,29 +50,36 @@ func TestUnroutableIsDeliveredOnceBound(t *testing.T) {
 	})
 }
 
-// C66 on real servers: DEAD after the last attempt, one alert each, all attempts in the
-// history, nothing sent after it.
+// C66 on real servers: DEAD after the last attempt, one alert for the group, which is
+// owed no more, all attempts in the history, nothing sent after it.
 func TestC66_DeadAfterMaxAttempts(t *testing.T) {
 	onDatabases(t, func(t *testing.T, r *rig) {
 		ids := r.put(5, "orders", "ex", "unbound")
 		alerts := &collector{}
 		cfg := r.config()
-		cfg.Alerter, cfg.Policy.MaxAttempts = alerts, 2
+		cfg.Alerter, cfg.Policy.MaxAttempts, cfg.AlertWindow = alerts, 2, time.Second
 		c := start(t, cfg)
 		r.untilRows(0, 5)
+		eventually(t, "all five are told", func() bool { return alerts.counts(t, 0)["unbound"] >= 5 })
 		c.drained(t)
-		told := map[string]int{}
 		for _, a := range alerts.got() {
-			told[a.ID]++
-			if a.Code != model.CodeNoRoute || a.Attempts != 2 || a.Exchange != "ex" || a.RoutingKey != "unbound" {
+			if a.Code != model.CodeNoRoute || a.Sample.Attempts != 2 || a.Exchange != "ex" || a.RoutingKey != "unbound" {
 				t.Errorf("alert %+v, want 312 after 2 attempts to ex", a)
 			}
 		}
+		if n := alerts.counts(t, time.Second)["unbound"]; n != 5 {
+			t.Errorf("told of %d rows, want 5", n)
+		}
 		for _, id := range ids {
 			row, events := r.show(id)
-			if row.Status != model.Dead || row.Attempts != 2 || len(events) != 2 || told[id] != 1 {
-				t.Errorf("row %+v, %d events, %d alerts; want DEAD, 2 and 1", row, len(events), told[id])
+			if row.Status != model.Dead || row.Attempts != 2 || len(events) != 2 || row.ClaimedBy != "" {
+				t.Errorf("row %+v, %d events; want DEAD, unclaimed, and 2", row, len(events))
 			}
+		}
+		owed, err := r.store.ClaimDead(t.Context(), model.DeadClaim{Owner: "test", Lease: time.Minute, MaxRows: 10})
+		r.must(err)
+		if len(owed) != 0 {
+			t.Errorf("%d rows still owe an alert, want none", len(owed))
 		}
 	})
 }
@@ -228,9 +235,10 @@ func TestC48_RealPoisonRows(t *testing.T) {
 			r.must(err)
 			return len(left) == 0
 		})
-		eventually(t, "the internal exchange is pinned", func() bool {
-			row, _ := r.show(internal[9])
-			return row.LastCode == model.CodeAccessRefused
+		eventually(t, "the internal exchange is pinned, and its rows say so", func() bool {
+			rows, err := r.store.List(t.Context(), model.Filter{Exchange: "internal", Code: model.CodeAccessRefused})
+			r.must(err)
+			return len(rows) == len(internal)
 		})
 		c.drained(t)
 		r.deliveredOnce("q1", good)
@@ -249,7 +257,7 @@ func TestC48_RealPoisonRows(t *testing.T) {
 			"newer":    {newer, model.Ready, model.CodeNewerCodec},
 			"cr":       {cr, model.Dead, model.CodeInvalid},
 			"missing":  {missing, model.Ready, model.CodeNotFound},
-			"internal": {internal[9:], model.Ready, model.CodeAccessRefused},
+			"internal": {internal, model.Ready, model.CodeAccessRefused},
 		} {
 			for _, id := range want.ids {
 				row, _ := r.show(id)

@@ -153,9 +153,9 @@ func TestC50_LockIsReleasedAfterCancel(t *testing.T) {
 func TestRedisLockIsRenewed(t *testing.T) {
 	t.Parallel()
 	client := redisClient(t, sharedRedis)
-	l := redisLocker(t, compensator.RedisConfig{Client: client, Prefix: freshPrefix(), TTL: 300 * time.Millisecond})
+	l := redisLocker(t, compensator.RedisConfig{Client: client, Prefix: freshPrefix(), TTL: time.Second})
 	err := l.Do(t.Context(), "all", func(ctx context.Context, held func() bool) error {
-		end := time.Now().Add(time.Second) // three TTLs
+		end := time.Now().Add(3 * time.Second) // three TTLs
 		eventually(t, "three TTLs have passed", func() bool {
 			if ctx.Err() != nil || !held() {
 				t.Errorf("lost: %v", context.Cause(ctx))

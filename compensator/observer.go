@@ -28,12 +28,18 @@ type Observer struct {
 	LeaseConflict func(service string)
 	// Restored: the row of a message that came back was gone and has been inserted again.
 	Restored func(service string)
-	// StoreError: a claim, a search for due services or a write of outcomes failed: op is
-	// "claim", "services", "delete", "settle" or "restore". It is tried again.
+	// StoreError: a call of the store failed: op is "claim", "services", "delete", "settle",
+	// "restore", "claim-dead", "mark-alerted", "stats", "purge-events" or "purge-dead". It is
+	// tried again.
 	StoreError func(op string, err error)
-	// Alert: an alert was queued for the Alerter; delivered is false when it was only
-	// logged, because the queue was full or the Alerter failed.
+	// Breaker: the broker refuses an exchange (open), or takes it again. Of a topic of it
+	// that is refused topic is the routing key; else it is empty.
+	Breaker func(exchange, topic string, open bool)
+	// Alert: the Alerter was called; delivered is false when it failed. The alert is tried
+	// again.
 	Alert func(a Alert, delivered bool)
+	// Purged: so many events or DEAD rows were deleted by age: what is "events" or "dead".
+	Purged func(what string, n int)
 }
 
 // Reasons of Observer.RunSkipped.
@@ -51,7 +57,8 @@ type Figures struct {
 	Acked    int // confirmed and routed
 	Failed   int // nacked, returned or refused, also unsent
 	Unknown  int
-	Deferred int // handed back unsent
+	Deferred int // handed back unsent, due at once
+	Waiting  int // handed back unsent, with a delay: their exchange is broken
 	Duration time.Duration
 	// Cause is why the run ended before nothing was due; nil when it did not.
 	Cause error
@@ -86,8 +93,14 @@ func (o Observer) withDefaults() Observer {
 	if o.StoreError == nil {
 		o.StoreError = func(string, error) {}
 	}
+	if o.Breaker == nil {
+		o.Breaker = func(string, string, bool) {}
+	}
 	if o.Alert == nil {
 		o.Alert = func(Alert, bool) {}
+	}
+	if o.Purged == nil {
+		o.Purged = func(string, int) {}
 	}
 	return o
 }

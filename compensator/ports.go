@@ -15,6 +15,15 @@ type Store interface {
 	Services(context.Context) ([]string, error)
 	// Claim leases due rows.
 	Claim(context.Context, model.Claim) (model.Claimed, error)
+	// ClaimDead leases DEAD rows whose alert is owed, without payload.
+	ClaimDead(context.Context, model.DeadClaim) ([]model.TransMessage, error)
+	// MarkAlerted makes DEAD rows due for an alert again after so long, at least 1 ms.
+	MarkAlerted(ctx context.Context, keys []model.RowKey, next time.Duration) (int, error)
+	// Stats returns figures of every service where service is empty.
+	Stats(ctx context.Context, service string) ([]model.Stats, error)
+	// PurgeEvents and PurgeDead delete at most max events, and DEAD rows, by age.
+	PurgeEvents(ctx context.Context, olderThan time.Duration, max int) (int, error)
+	PurgeDead(ctx context.Context, olderThan time.Duration, max int) (int, error)
 	settle.Store
 }
 

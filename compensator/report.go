@@ -1,12 +1,14 @@
 package compensator
 
 import (
+	"time"
+
 	"github.com/transmsg/transmsg/internal/settle"
 	"github.com/transmsg/transmsg/model"
 )
 
 // settled is told of every outcome but acks once it has been written, from the
-// batcher's goroutine. It does not wait for an Alerter.
+// batcher's goroutine. A row that it made DEAD is due for its alert, see owedAlerts.
 func (c *Compensator) settled(r *settle.Result, d settle.Decision, met model.Settled) {
 	if met == model.SettledFenced {
 		c.cfg.Observer.LeaseConflict(r.Row.Service)
@@ -19,10 +21,6 @@ func (c *Compensator) settled(r *settle.Result, d settle.Decision, met model.Set
 		return // the row's new owner decides
 	}
 	c.cfg.Observer.Settled(r.Row, r.Outcome, d.Status)
-	waits := r.Outcome.Code == model.CodeNewerCodec && r.Row.LastCode != model.CodeNewerCodec
-	if d.Status == model.Dead || waits {
-		c.alerts.add(c.alert(r, d))
-	}
 }
 
 // logFailed writes the one line of a failed send.
@@ -35,12 +33,18 @@ func (c *Compensator) logFailed(r *settle.Result, d settle.Decision, met model.S
 		"lease_lost", met == model.SettledFenced)
 }
 
-func (c *Compensator) alert(r *settle.Result, d settle.Decision) Alert {
-	row := r.Row
-	return Alert{
-		Status: d.Status, Service: row.Service, Exchange: row.Exchange, RoutingKey: row.RoutingKey,
-		Code: r.Outcome.Code, Text: r.Outcome.Text, ID: row.ID, Key: row.MessageKey,
-		Attempts: row.Attempts + d.AttemptsDelta, Instance: c.cfg.Owner,
-		Command: "transmsg messages show " + row.ID,
-	}
+// breakerOpened tells of an exchange that the broker refuses.
+func (c *Compensator) breakerOpened(t target, o model.Outcome) {
+	c.log.Warn("exchange is broken: its rows wait", "exchange", t.exchange, "topic", t.key, "text", o.Text)
+	c.cfg.Observer.Breaker(t.exchange, t.key, true)
+	now := time.Now()
+	c.notices.add(Alert{
+		Kind: model.AlertExchange, Exchange: t.exchange, RoutingKey: t.key, Code: o.Code, Text: o.Text,
+		Count: 1, First: now, Last: now,
+	})
+}
+
+func (c *Compensator) breakerClosed(t target) {
+	c.log.Info("exchange takes messages again", "exchange", t.exchange, "topic", t.key)
+	c.cfg.Observer.Breaker(t.exchange, t.key, false)
 }

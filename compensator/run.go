@@ -87,6 +87,7 @@ func (r *run) finish(hard context.Context) error {
 // nothing. It looks for services in each round, so that a large backlog of one does not
 // hide another's.
 func (r *run) drain(ctx, hard context.Context) error {
+	r.c.pace.unused(0)
 	for {
 		services, err := r.services(ctx, hard)
 		if err != nil {
@@ -142,26 +143,35 @@ func (r *run) batch(ctx, hard context.Context, service string) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	next := 0
+	leastCharged(claimed.Rows)
+	next, waited := 0, 0
 	// Also after a panic: a row that cannot be sent now is handed back, not left to its lease.
 	defer func() { r.handBack(claimed.Rows[next:]) }()
 	for next < len(claimed.Rows) {
 		s := r.newSend(&claimed.Rows[next])
-		if !s.prepare() {
+		switch s.prepare() {
+		case waiting:
+			waited++
+			fallthrough
+		case settled:
 			next++
 			continue
+		case toSend:
 		}
 		refused, err := r.reserve(ctx, since, s.size())
 		if err != nil {
+			r.c.breaker.release(s.probe)
 			return len(claimed.Rows), err
 		}
 		next++
 		if refused != nil {
+			r.c.breaker.release(s.probe)
 			s.settle(refusal(model.CodeInvalid, refused, false))
 			continue
 		}
 		s.start(since)
 	}
+	r.c.pace.unused(waited)
 	return len(claimed.Rows), nil
 }
 
@@ -252,7 +262,7 @@ func (r *run) stop(ctx context.Context) error {
 		return context.Cause(ctx)
 	case !r.held():
 		return fmt.Errorf("%w: not renewed in time", ErrLockLost)
-	case !r.c.cfg.Sender.Ready():
+	case !r.c.ready():
 		return errNotReady
 	}
 	return nil

@@ -1,8 +1,10 @@
 package compensator
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/transmsg/transmsg/confirms"
@@ -19,6 +21,7 @@ type send struct {
 	run     *run
 	result  settle.Result
 	message model.Message
+	probe   *target // what it is the breaker's probe of
 }
 
 // newSend takes one claimed row. Its age counts from storing or the last replay, by the
@@ -28,15 +31,54 @@ func (r *run) newSend(row *model.TransMessage) *send {
 	return &send{run: r, result: settle.Result{Row: row, Age: age}}
 }
 
+// leastCharged puts rows that were never charged first: they are the most likely to pass,
+// and of rows with a broken exchange the first is its probe.
+func leastCharged(rows []model.TransMessage) {
+	slices.SortStableFunc(rows, func(a, b model.TransMessage) int { return cmp.Compare(a.Attempts, b.Attempts) })
+}
+
+// readiness is what is to be done with a claimed row.
+type readiness uint8
+
+const (
+	toSend  readiness = iota + 1
+	settled           // it has its outcome
+	waiting           // handed back with a delay: its exchange is broken
+)
+
 // prepare decodes and checks the row. A row that cannot be sent gets its outcome here
 // and never reaches the broker, which would close the channel or the connection under
 // its neighbours.
-func (s *send) prepare() bool {
+func (s *send) prepare() readiness {
 	o, ok := s.check()
 	if !ok {
+		s.noticeNewer(o)
 		s.settle(o)
+		return settled
 	}
-	return ok
+	v := s.run.c.breaker.admit(s.message.Exchange, s.message.RoutingKey)
+	if v.wait > 0 {
+		s.result.Outcome, s.result.Delay = v.why, v.wait
+		s.run.count(func(f *Figures) { f.Waiting++ })
+		s.run.c.batcher.Add(&s.result)
+		return waiting
+	}
+	s.probe = v.probe
+	return toSend
+}
+
+// noticeNewer tells of a row from a newer version, once.
+func (s *send) noticeNewer(o model.Outcome) {
+	row := s.result.Row
+	if o.Code != model.CodeNewerCodec || row.LastCode == model.CodeNewerCodec {
+		return
+	}
+	at := time.UnixMilli(row.UpdatedAt)
+	s.run.c.notices.add(model.Alert{
+		Kind: model.AlertNewerCodec, Service: row.Service, Exchange: row.Exchange, RoutingKey: row.RoutingKey,
+		Code: o.Code, Text: o.Text, Count: 1, First: at, Last: at,
+		Sample: model.AlertSample{ID: row.ID, Key: row.MessageKey, Attempts: row.Attempts},
+	})
 }
 
 // check says why the row cannot be sent. A panic is a failure of this row alone.
@@ -88,13 +130,14 @@ func (s *send) start(since time.Time) {
 	c.flight.start(len(s.message.Body))
 	c.cfg.Sender.Send(confirms.Send{
 		Message: &s.message, Since: since, Within: c.within(),
-		Alone:   row.LastCode == model.CodeSuspect || row.Claims >= crashLoopClaims,
+		Alone:   s.probe != nil || row.LastCode == model.CodeSuspect || row.Claims >= crashLoopClaims,
 		Handler: s,
 	})
 }
 
 // Done takes the outcome, on one of the sender's goroutines.
 func (s *send) Done(o model.Outcome) {
+	s.run.c.breaker.outcome(s.probe, s.message.Exchange, s.message.RoutingKey, o)
 	s.settle(o)
 	s.run.c.flight.land(len(s.message.Body))
 }

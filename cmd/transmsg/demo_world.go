@@ -56,7 +56,7 @@ type demo struct {
 	unknown    int // of these, unknown
 
 	alertMu sync.Mutex
-	alerted map[string]bool
+	alerted int // messages
 }
 
 // open makes everything but the compensator, which the story starts later.
@@ -127,10 +127,10 @@ func (d *demo) openStore(ctx context.Context, suffix string) error {
 
 // startCompensator embeds a compensator; close ends it.
 func (d *demo) startCompensator(ctx context.Context) error {
-	d.alerted = map[string]bool{}
 	comp, err := compensator.New(compensator.Config{
 		Store: d.store, Sender: d.direct, Policy: demoPolicy, Services: []string{demoService},
-		Interval: 100 * time.Millisecond, Alerter: demoAlerter{d}, DrainTimeout: 10 * time.Second, Logger: d.log,
+		Interval: 100 * time.Millisecond, Alerter: demoAlerter{d}, AlertWindow: compensator.MinAlertWindow,
+		DrainTimeout: 10 * time.Second, Logger: d.log,
 	})
 	if err != nil {
 		return err
@@ -147,16 +147,20 @@ type demoAlerter struct{ d *demo }
 func (a demoAlerter) Alert(_ context.Context, alert compensator.Alert) error {
 	a.d.alertMu.Lock()
 	defer a.d.alertMu.Unlock()
-	a.d.alerted[alert.ID] = true
-	a.d.say("  ALERT  %s message %s (business key %s) after %d attempts: %s",
-		alert.Status, alert.ID, alert.Key, alert.Attempts, cause(string(alert.Code), alert.Text))
+	if alert.Kind == model.AlertDead {
+		a.d.alerted += alert.Count
+	}
+	a.d.say("  ALERT  %s: %d message(s) with %s, such as %s (business key %s) after %d attempts",
+		alert.Kind, alert.Count, cause(string(alert.Code), alert.Text), alert.Sample.ID, alert.Sample.Key,
+		alert.Sample.Attempts)
 	return nil
 }
 
+// alerts is how many messages alerts were about.
 func (d *demo) alerts() int {
 	d.alertMu.Lock()
 	defer d.alertMu.Unlock()
-	return len(d.alerted)
+	return d.alerted
 }
 
 // close ends and removes what open made, in reverse, also where open failed half-way and

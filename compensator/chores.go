@@ -1,0 +1,168 @@
+package compensator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/transmsg/transmsg/model"
+)
+
+const (
+	// choreScope is what is locked for the chores: they are about the whole table, so one
+	// replica does them whatever the services of each.
+	choreScope = "@chores"
+	// choreEvery is the time between two looks at ages.
+	choreEvery = time.Minute
+	// leadMost bounds one lead: without a lock service every replica leads, and when it
+	// answers again one is to be left.
+	leadMost = 10 * time.Minute
+
+	// purgeRows and purgeBatches bound one round of purging: 50,000 rows a minute, in
+	// statements that hold few locks, with a pause for the traffic between them.
+	purgeRows    = 500
+	purgeBatches = 100
+	purgePause   = 20 * time.Millisecond
+)
+
+// chores is what goes on beside the runs: alerts that are owed, a look at the oldest
+// rows, and purges. The replica that has the slot keeps it, so that the windows of alerts
+// are in one memory. With several slots, or without a lock service, several replicas do
+// them: each row is alerted by one all the same, but a group may be told by each.
+type chores struct {
+	c    *Compensator
+	owed *owedAlerts
+	last time.Time // of the look at ages
+}
+
+// run does the chores until ctx ends, and raises the alerts that are owed once more when
+// draining has ended, so that those of the last outcomes need not wait for another process.
+func (w *chores) run(ctx, draining, hard context.Context) {
+	for sleep(ctx, w.c.cfg.alertEvery()) {
+		w.locked(ctx, func(ctx context.Context, held func() bool) { w.lead(ctx, hard, held) })
+	}
+	<-draining.Done()
+	if hard.Err() == nil {
+		w.locked(hard, func(_ context.Context, held func() bool) { w.alerts(hard, held) })
+	}
+}
+
+// locked calls fn while the slot is ours.
+func (w *chores) locked(ctx context.Context, fn func(context.Context, func() bool)) {
+	err := w.c.cfg.Locker.Do(ctx, choreScope, func(ctx context.Context, held func() bool) error {
+		fn(ctx, held)
+		return nil
+	})
+	if err != nil && ctx.Err() == nil && !errors.Is(err, ErrLocked) {
+		w.c.log.Debug("chores skipped", "error", err)
+	}
+}
+
+// lead does the chores while the slot is ours.
+func (w *chores) lead(ctx, hard context.Context, held func() bool) {
+	end := time.Now().Add(leadMost)
+	mine := func() bool { return ctx.Err() == nil && held() }
+	for mine() && time.Now().Before(end) {
+		w.once(ctx, hard, mine)
+		if !sleep(ctx, w.c.cfg.alertEvery()) {
+			return
+		}
+	}
+}
+
+// survive logs a panic of the store or the observer.
+func (w *chores) survive() {
+	if p := recover(); p != nil {
+		w.c.log.Error("chores panicked", "panic", fmt.Sprint(p))
+	}
+}
+
+func (w *chores) alerts(hard context.Context, held func() bool) {
+	defer w.survive()
+	w.owed.pass(hard, held)
+}
+
+// once does what is to be done now.
+func (w *chores) once(ctx, hard context.Context, mine func() bool) {
+	w.alerts(hard, mine)
+	defer w.survive()
+	if !mine() || (!w.last.IsZero() && time.Since(w.last) < choreEvery) {
+		return
+	}
+	w.last = time.Now()
+	w.oldest(hard)
+	w.purge(ctx, hard, mine)
+}
+
+// oldest tells of services whose oldest READY row has waited for too long.
+func (w *chores) oldest(hard context.Context) {
+	cfg := &w.c.cfg
+	if cfg.OldestReady < 0 {
+		return
+	}
+	call, cancel := context.WithTimeout(hard, storeTimeout)
+	defer cancel()
+	stats, err := cfg.Store.Stats(call, "")
+	if err != nil {
+		w.failed(hard, "stats", err)
+		return
+	}
+	now := time.Now()
+	for i := range stats {
+		s := &stats[i]
+		if s.OldestReady <= cfg.OldestReady {
+			continue
+		}
+		w.c.notices.add(Alert{
+			Kind: model.AlertOldest, Service: s.Service, Count: int(s.Ready),
+			Text:  fmt.Sprintf("the oldest READY message has waited for %v", s.OldestReady.Round(time.Second)),
+			First: now.Add(-s.OldestReady), Last: now,
+		})
+	}
+}
+
+// purge deletes by age.
+func (w *chores) purge(ctx, hard context.Context, mine func() bool) {
+	cfg := &w.c.cfg
+	if cfg.EventRetention > 0 {
+		w.purgeBy(ctx, mine, "events", func() (int, error) {
+			call, cancel := context.WithTimeout(hard, storeTimeout)
+			defer cancel()
+			return cfg.Store.PurgeEvents(call, cfg.EventRetention, purgeRows)
+		})
+	}
+	if cfg.DeadRetention > 0 {
+		w.purgeBy(ctx, mine, "dead", func() (int, error) {
+			call, cancel := context.WithTimeout(hard, storeTimeout)
+			defer cancel()
+			return cfg.Store.PurgeDead(call, cfg.DeadRetention, purgeRows)
+		})
+	}
+}
+
+func (w *chores) purgeBy(ctx context.Context, mine func() bool, what string, purge func() (int, error)) {
+	total := 0
+	for i := 0; i < purgeBatches && mine(); i++ {
+		n, err := purge()
+		total += n
+		if err != nil {
+			w.failed(ctx, "purge-"+what, err)
+			break
+		}
+		if n < purgeRows || !sleep(ctx, purgePause) {
+			break
+		}
+	}
+	if total > 0 {
+		w.c.cfg.Observer.Purged(what, total)
+		w.c.log.Info("purged by age", "what", what, "rows", total)
+	}
+}
+
+func (w *chores) failed(ctx context.Context, op string, err error) {
+	w.c.cfg.Observer.StoreError(op, err)
+	if ctx.Err() == nil {
+		w.c.log.Warn("chore failed", "op", op, "error", err)
+	}
+}
