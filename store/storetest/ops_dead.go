@@ -152,6 +152,27 @@ func testPurgeDead(t *testing.T, s Store) {
 	}
 }
 
+// testPurgeDeadAge: retention counts from when a row died, not from when it was stored.
+func testPurgeDeadAge(t *testing.T, s Store) {
+	old := now(t, s) - 2*hour.Milliseconds()
+	rows := make([]model.TransMessage, 2)
+	for i := range rows {
+		rows[i] = draft("dead").TransMessage
+		rows[i].Status, rows[i].CreatedAt, rows[i].UpdatedAt = model.Dead, old, old
+		rows[i].NextAttemptAt = now(t, s) + never.Milliseconds() // its alert was accepted
+	}
+	rows[1].UpdatedAt = now(t, s)
+	if n, err := s.Import(bound(t), rows, actor); err != nil || n != 2 {
+		t.Fatalf("import: %d, %v", n, err)
+	}
+	if n, err := s.PurgeDead(bound(t), hour, 100); err != nil || n != 1 {
+		t.Errorf("purged %d rows, %v, want 1", n, err)
+	}
+	if exists(t, s, rows[0].ID) || !exists(t, s, rows[1].ID) {
+		t.Error("want the row that died long ago purged, and the one that died now kept")
+	}
+}
+
 func testPurgeEvents(t *testing.T, s Store) {
 	rows := dead(t, s, 1100)
 	later(t, s)

@@ -88,6 +88,7 @@ func Run(t *testing.T, open func(t *testing.T) Store) {
 		{"ClaimDeadSplitsTheRows", testClaimDeadSplit},
 		{"ClaimDeadAgain", testClaimDeadAgain},
 		{"PurgeDead", testPurgeDead},
+		{"PurgeDeadCountsFromDeath", testPurgeDeadAge},
 		{"PurgeEvents", testPurgeEvents},
 		{"EditGuardsAgainstLateResults", testEdit},
 		{"EditProperties", testEditProperties},
