@@ -16,8 +16,8 @@ type book struct {
 	intents map[string]*intended
 	calls   map[callKey]*call
 	events  []event
-	open    map[string]int // sends without an outcome, by process
-	results map[verdict]int
+	open    map[string]int    // sends without an outcome, by process
+	numbers map[string][2]int // goroutines, by process
 }
 
 // send is one send of one process.
@@ -66,7 +66,7 @@ const (
 func newBook() *book {
 	return &book{
 		sends: map[string][]*send{}, intents: map[string]*intended{}, calls: map[callKey]*call{},
-		open: map[string]int{}, results: map[verdict]int{},
+		open: map[string]int{}, numbers: map[string][2]int{},
 	}
 }
 
@@ -152,6 +152,8 @@ func (b *book) sendLine(proc string) func(string) error {
 			}
 		case f[0] == "L" && byNumber[f[2]] != nil:
 			byNumber[f[2]].late = true
+		case f[0] == "E" && f[2] == wordGoroutines && len(f) == 4:
+			return b.noteGoroutines(proc, f[3])
 		case f[0] == "E":
 			b.events = append(b.events, event{at, proc, f[2], strings.Join(f[3:], " ")})
 		default:
@@ -192,7 +194,6 @@ func (b *book) ledgerLine(proc string) func(string) error {
 				return fmt.Errorf("%s: result without intent: %q", proc, line)
 			}
 			c.done, c.verdict = at, verdict(f[3])
-			b.results[c.verdict]++
 			if len(f) == 5 {
 				c.why = f[4]
 			}

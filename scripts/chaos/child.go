@@ -95,11 +95,13 @@ func runChild(ctx context.Context, role string, data []byte, stderr io.Writer) (
 		}
 		return err
 	}
+	stopCounting := c.countGoroutines()
 	if role == rolePublisher {
 		err = runPublisher(ctx, c)
 	} else {
 		err = runCompensator(ctx, c)
 	}
+	stopCounting()
 	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
 	return errors.Join(err, notDrained(c.sender.Close(closing)), c.store.Close())

@@ -14,6 +14,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/go-sql-driver/mysql"
 )
 
 // Exit statuses, the same as the transmsg binary's.
@@ -26,6 +28,7 @@ const (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	_ = mysql.SetLogger(&mysql.NopLogger{}) // it fails for nil alone; broken connections are what we make
 	if len(os.Args) > 1 && os.Args[1] == childArg {
 		os.Exit(childMain(ctx, os.Args[2:], os.Stderr))
 	}

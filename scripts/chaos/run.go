@@ -26,6 +26,7 @@ type run struct {
 	begin   int64 // Unix ns: traffic begins
 	end     int64 // publishers are told to stop
 	rows    []row
+	left    []string // what has not come back to its baseline
 }
 
 // execute does a run. Whatever could not be carried out is in the summary, which then does
@@ -66,6 +67,9 @@ func (r *run) run(ctx context.Context, log *slog.Logger) (err error) {
 	}
 	r.begin = time.Now().UnixNano()
 	if err := r.follow(ctx); err != nil {
+		return err
+	}
+	if r.left, err = r.baseline(ctx); err != nil {
 		return err
 	}
 	r.end = time.Now().UnixNano()

@@ -28,7 +28,8 @@ const (
 	wordStoreError    = "store-error"
 	wordLockLost      = "lock-lost"
 	wordRedis         = "redis"
-	wordStopped       = "stopped" // the process is about to end by itself
+	wordStopped       = "stopped"    // the process is about to end by itself
+	wordGoroutines    = "goroutines" // their number, about each second
 )
 
 // sendLog is the record of what one process sent. Each line is one write to the kernel,

@@ -20,10 +20,17 @@ func (s *summary) addTimes(r *run) {
 		}
 		was := s.RecoveryMS[d.Kind]
 		s.RecoveryMS[d.Kind] = recovery{
-			Publish: max(was.Publish, (next(oks, d.To)-d.To)/1e6),
-			Deliver: max(was.Deliver, (next(arrived, d.To)-d.To)/1e6),
+			Publish: max(was.Publish, sinceFault(oks, r.faults, d.To)),
+			Deliver: max(was.Deliver, sinceFault(arrived, r.faults, d.To)),
 		}
 	}
+}
+
+// sinceFault is how many milliseconds after a fault's end the first of the sorted times is,
+// less what of that was spent in the faults that followed.
+func sinceFault(times []int64, faults []done, end int64) int64 {
+	first := next(times, end)
+	return (first - end - within(faults, end, first)) / 1e6
 }
 
 // next is the first time at or after at, or at itself when there is none.

@@ -97,6 +97,9 @@ func (r *run) summarize(err error) summary {
 	r.counter.mu.Lock()
 	defer r.counter.mu.Unlock()
 	s.addAccount(e.weigh())
+	if len(r.left) > 0 {
+		s.fail("not back at the baseline: %q", r.left)
+	}
 	s.addTimes(r)
 	return s
 }

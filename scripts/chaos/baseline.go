@@ -1,0 +1,85 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"strconv"
+	"sync"
+	"time"
+)
+
+const (
+	// spareGoroutines is what a process may have beyond its start: the pools of its database
+	// grow with use, by up to two for each connection.
+	spareGoroutines = 40
+	// baselineLimit is for the end of retired channels and broken dials.
+	baselineLimit = time.Minute
+)
+
+// countGoroutines writes their number down each second until the returned function is
+// called.
+func (c *child) countGoroutines() (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		tick := time.NewTicker(time.Second)
+		defer tick.Stop()
+		for {
+			select {
+			case <-tick.C:
+				c.book.event(wordGoroutines, fmt.Sprint(runtime.NumGoroutine()))
+			case <-ctx.Done():
+				return
+			}
+		}
+	})
+	return func() { cancel(); wg.Wait() }
+}
+
+// baseline waits, after the last fault and under traffic, until every process has one
+// connection and about as many goroutines as at its start, and says what has not come back.
+func (r *run) baseline(ctx context.Context) ([]string, error) {
+	var left []string
+	// The error is in what is left.
+	_ = until(ctx, baselineLimit, "everything is at its baseline", func() bool {
+		left = nil
+		if n, want := r.link.Conns(), publishers+compensators; n != want {
+			left = append(left, fmt.Sprintf("%d connections to the broker, want one for each of %d processes", n, want))
+		}
+		for _, role := range []string{rolePublisher, roleCompensator} {
+			for _, m := range r.fleet.living(role) {
+				first, last := r.book.goroutines(m.spec.Name)
+				if last > first+spareGoroutines {
+					left = append(left, fmt.Sprintf("%s has %d goroutines, at its start %d", m.spec.Name, last, first))
+				}
+			}
+		}
+		return len(left) == 0
+	})
+	return left, ctx.Err()
+}
+
+// goroutines are the first number that a process wrote down, and the last.
+func (b *book) goroutines(proc string) (first, last int) {
+	_ = b.refresh() // an unreadable record is an error at the end of the run
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	n := b.numbers[proc]
+	return n[0], n[1]
+}
+
+// noteGoroutines keeps the first and the last number. Called with mu held.
+func (b *book) noteGoroutines(proc, text string) error {
+	n, err := strconv.Atoi(text)
+	if err != nil {
+		return fmt.Errorf("%s: goroutines %q", proc, text)
+	}
+	was := b.numbers[proc]
+	if was[0] == 0 {
+		was[0] = n
+	}
+	was[1] = n
+	b.numbers[proc] = was
+	return nil
+}
