@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # What a test run must not leave behind. Every list is sorted, one name a line, so that comm can compare two.
-# The names that internal/amqptest and internal/dbtest give to what they create start like this:
-readonly test_prefix='transmsg[-_]test[-_]'
+# The names that internal/amqptest, internal/dbtest, the benchmark and the demo give to what they create start like this:
+readonly test_prefix='transmsg[-_](test|bench|demo)[-_]'
 
 left_vhosts() {
   management_get '/api/vhosts?columns=name' | grep -oE "\"name\":\"${test_prefix}[^\"]*" |

@@ -36,6 +36,7 @@ need_binaries() {
   have redis-server || packages+=(redis-server)
   have psql || packages+=(postgresql-client)
   have shellcheck || packages+=(shellcheck)
+  have python3 || packages+=(python3)
   ((${#packages[@]})) || return 0
   debian_like || die "the tests need the programs of these Debian/Ubuntu packages: ${packages[*]}; install them"
   apt_install "${packages[@]}"
@@ -50,6 +51,9 @@ lint() {
 # tests runs go test with a temp folder of the run's own, so that every leftover can be seen and named. Two packages
 # at a time: the private servers are heavier than the tests.
 tests() { TMPDIR=$run_dir go test -race -shuffle=on -p 2 -timeout 15m "$@"; }
+
+# bench_module checks the comparison with peers, a module of its own so that its peers are nobody's dependencies.
+bench_module() { (cd scripts/bench && go vet . && TMPDIR=$run_dir go test .); }
 
 # nothing_left compares with the state before the run. Servers drop things a moment after they said so; ten seconds
 # are given for that.
@@ -91,11 +95,13 @@ trap 'exit 130' INT TERM
 left_on_servers >"$state_dir/before"
 step "go vet" go vet "$@"
 step "go build" go build ./...
-step "shellcheck" shellcheck -x scripts/*.sh .ci/run
+mapfile -t scripts < <(git ls-files '*.sh')
+step "shellcheck" shellcheck -x -P . "${scripts[@]}" .ci/run
 step "Dockerfile" scripts/dockerfile-check.sh
 step "lint" lint "$@"
 step "import graph" scripts/depguard-check.sh
 step "go test" tests "$@"
+step "bench module" bench_module
 step "nothing left over" nothing_left
 
 if ((${#failed[@]})); then
