@@ -86,6 +86,15 @@ func (p *Process) Running() bool {
 	}
 }
 
+// ExitCode returns the exit status of an ended child; -1 while it runs, and where a
+// signal ended it.
+func (p *Process) ExitCode() int {
+	if p.Running() {
+		return -1
+	}
+	return p.cmd.ProcessState.ExitCode()
+}
+
 // Stop sends the stop signal and waits until the child has ended. When ctx ends first
 // the child is killed, and the error says so. Stopping an ended child is nil.
 func (p *Process) Stop(ctx context.Context) error {

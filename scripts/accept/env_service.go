@@ -18,6 +18,7 @@ const serviceName = "accept"
 // defaults. It crosses to child processes as JSON.
 type serviceSpec struct {
 	DSN, AMQP                  string
+	Service                    string // serviceName unless given
 	ConfirmTimeout, SendBudget time.Duration
 	Window, MaxUnsettled       int
 }
@@ -49,7 +50,7 @@ func openService(ctx context.Context, spec serviceSpec) (*service, error) {
 		return nil, errors.Join(err, s.store.Close())
 	}
 	s.pub, err = publisher.Open(publisher.Config{
-		Service: serviceName, Store: s.store, Sender: s.sender,
+		Service: cmp.Or(spec.Service, serviceName), Store: s.store, Sender: s.sender,
 		SendBudget: spec.SendBudget, MaxUnsettled: spec.MaxUnsettled,
 	})
 	if err != nil {

@@ -12,6 +12,9 @@ func registry() map[string]check {
 		returnStormCheck(),
 		bystandersCheck(),
 		roundtripCheck(),
+		replicasCheck(),
+		sigstopCheck(),
+		fairCheck(),
 		testTwiceCheck(),
 	}
 	byName := make(map[string]check, len(all))
