@@ -43,8 +43,13 @@ func dialHint(err error, secure bool) string {
 		return "no answer in time: wrong address, a firewall, a broker still starting, or TLS on one side only"
 	case isHangUp(err) && !secure:
 		return "the peer hung up in the handshake: does this port want TLS (amqps, usually 5671)?"
-	case isHangUp(err):
-		return "the peer hung up in the handshake: is this the TLS port of a RabbitMQ broker?"
+	case isHangUp(err), errors.Is(err, amqp.ErrClosed):
+		return "the peer hung up in the handshake: is this the TLS port of a RabbitMQ broker, does it want a " +
+			"client certificate?"
+	case isNoFrame(err) && !secure:
+		return "the peer does not answer in AMQP: does this port want TLS (amqps, usually 5671)?"
+	case isNoFrame(err):
+		return "the peer does not answer in AMQP: is this the TLS port of a RabbitMQ broker?"
 	}
 	return ""
 }
@@ -86,4 +91,9 @@ func tlsHint(err error) string {
 func isHangUp(err error) bool {
 	return errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) ||
 		strings.Contains(err.Error(), "EOF") || strings.Contains(err.Error(), "connection reset")
+}
+
+// isNoFrame reports that something else, such as a TLS alert, was read as a frame.
+func isNoFrame(err error) bool {
+	return errors.Is(err, amqp.ErrFrame) || strings.Contains(err.Error(), "frame size exceeds")
 }

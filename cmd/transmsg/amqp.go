@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"log/slog"
 	"time"
@@ -24,6 +25,8 @@ type amqpOptions struct {
 	channels, window       int
 	confirmTimeout         time.Duration
 	dialTimeout            time.Duration
+	secure                 bool
+	tls                    tlsOptions
 	fs                     *pflag.FlagSet
 }
 
@@ -38,6 +41,8 @@ func (o *amqpOptions) bind(fs *pflag.FlagSet) {
 	set.StringVar(&o.password, "amqp-password", "", "password as it is, with --amqp-addr")
 	set.StringVar(&o.passwordFile, "amqp-password-file", "", "`file` with the password, read again at each dial")
 	set.StringVar(&o.vhost, "amqp-vhost", "/", "virtual host as it is, with --amqp-addr")
+	set.BoolVar(&o.secure, "amqp-tls", false, "speak TLS, with --amqp-addr; with --amqp, an amqps:// URL does")
+	o.tls.bind(fs, set, "amqp", "the broker")
 	set.IntVar(&o.channels, "channels", confirms.DefaultChannels, "publishing channels, 1 to 16")
 	set.IntVar(&o.window, "window", confirms.DefaultWindow, "unconfirmed messages per channel, 1 to 10000")
 	set.DurationVar(&o.confirmTimeout, "confirm-timeout", confirms.DefaultConfirmTimeout,
@@ -52,6 +57,9 @@ func (o *amqpOptions) bind(fs *pflag.FlagSet) {
 func (o *amqpOptions) config(a *app, name string, log *slog.Logger) (confirms.Config, error) {
 	cfg, err := o.address(a)
 	if err != nil {
+		return cfg, err
+	}
+	if cfg.TLS, err = o.secured(cfg.TLS != nil); err != nil {
 		return cfg, err
 	}
 	switch {
@@ -75,7 +83,7 @@ func (o *amqpOptions) config(a *app, name string, log *slog.Logger) (confirms.Co
 func (o *amqpOptions) address(a *app) (confirms.Config, error) {
 	a.secrets.addURL(o.url)
 	a.secrets.add(o.password)
-	parts := o.given("amqp-addr", "amqp-user", "amqp-password", "amqp-password-file", "amqp-vhost")
+	parts := o.given("amqp-addr", "amqp-user", "amqp-password", "amqp-password-file", "amqp-vhost", "amqp-tls")
 	whole := o.given("amqp", "amqp-file")
 	switch {
 	case parts != "" && whole != "":
@@ -94,6 +102,17 @@ func (o *amqpOptions) address(a *app) (confirms.Config, error) {
 		return cfg, usagef("--amqp: %w", err)
 	}
 	return cfg, nil
+}
+
+// secured returns how to get the settings of TLS, nil for a plain connection.
+func (o *amqpOptions) secured(byURL bool) (func(context.Context) (*tls.Config, error), error) {
+	if !byURL && !o.secure {
+		if flag := o.tls.given(); flag != "" {
+			return nil, usagef("--%s: the connection is plain; give an amqps:// URL, or --amqp-tls with --amqp-addr", flag)
+		}
+		return nil, nil
+	}
+	return o.tls.load, o.tls.check()
 }
 
 // given returns the first of the settings that was given, from whatever source.
@@ -134,6 +153,9 @@ func (o *amqpOptions) fromParts(a *app) (confirms.Config, error) {
 	cfg := confirms.Config{Addrs: o.addrs, VHost: o.vhost}
 	if len(cfg.Addrs) == 0 {
 		cfg.Addrs = []string{"127.0.0.1:5672"}
+		if o.secure {
+			cfg.Addrs = []string{"127.0.0.1:5671"}
+		}
 	}
 	if o.vhost == "" {
 		return cfg, usagef("--amqp-vhost must not be empty; the default virtual host is /")

@@ -3,20 +3,17 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-	"github.com/redis/go-redis/v9/logging"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/transmsg/transmsg/compensator"
 	"github.com/transmsg/transmsg/confirms"
+	"github.com/transmsg/transmsg/metrics"
 	"github.com/transmsg/transmsg/model"
-	"github.com/transmsg/transmsg/store/gormstore"
 )
 
 const defaultHTTP = "127.0.0.1:9467"
@@ -62,7 +59,7 @@ func (o *compensatorOptions) bind(fs *pflag.FlagSet) {
 		"name of this instance in table, log and alerts, at most 64 bytes (default host-pid-random)")
 	set.DurationVar(&o.drain, "drain-timeout", compensator.DefaultDrainTimeout,
 		"after a signal, wait this long for outstanding confirms, above 0")
-	set.StringVar(&o.http, "http", defaultHTTP, "`host:port` of /healthz and /readyz; empty is none")
+	set.StringVar(&o.http, "http", defaultHTTP, "`host:port` of /healthz, /readyz and /metrics; empty is none")
 	fs.AddFlagSet(settings(set))
 }
 
@@ -98,7 +95,11 @@ func (a *app) compensate(ctx context.Context, o *compensatorOptions) (err error)
 		return err
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
-	sender, err := confirms.Open(senderCfg)
+	figures, err := metrics.New(metrics.Config{Store: store, Logger: log})
+	if err != nil {
+		return err
+	}
+	sender, err := figures.OpenSender(senderCfg)
 	if err != nil {
 		return usagef("%w", err)
 	}
@@ -114,11 +115,16 @@ func (a *app) compensate(ctx context.Context, o *compensatorOptions) (err error)
 	}
 	defer closeLocker()
 	cfg.Store, cfg.Sender, cfg.Locker = store, sender, locker
-	comp, err := compensator.New(cfg)
+	comp, err := figures.NewCompensator(cfg)
 	if err != nil {
 		return usagef("%w", err)
 	}
-	return o.serve(ctx, a, comp, store, sender, log)
+	web, err := newHealthServer(ctx, o.http, store, sender, figures.Handler(), a.secrets.clean)
+	if err != nil {
+		return err
+	}
+	log.Info("compensator started", "store", store.Dialect(), "http", web.addr())
+	return serve(ctx, comp, web, log)
 }
 
 // configs checks the settings by their flags' names before anything is opened.
@@ -157,15 +163,7 @@ func (o *compensatorOptions) configs(a *app, log *slog.Logger) (compensator.Conf
 }
 
 // serve runs compensator and HTTP until ctx ends or HTTP cannot be served.
-func (o *compensatorOptions) serve(
-	ctx context.Context, a *app, comp *compensator.Compensator, store *gormstore.Store, sender *confirms.Sender,
-	log *slog.Logger,
-) error {
-	web, err := newHealthServer(ctx, o.http, store, sender, a.secrets.clean)
-	if err != nil {
-		return err
-	}
-	log.Info("compensator started", "store", store.Dialect(), "http", web.addr())
+func serve(ctx context.Context, comp *compensator.Compensator, web *healthServer, log *slog.Logger) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return comp.Run(ctx) })
 	group.Go(func() error { return web.run(ctx) })
@@ -179,69 +177,4 @@ func (o *compensatorOptions) serve(
 	}
 	log.Info("compensator stopped, everything drained")
 	return nil
-}
-
-// redisOptions are the settings of the lock.
-type redisOptions struct {
-	url, urlFile string
-	prefix       string
-	slots        int
-	ttl          time.Duration
-	pause        bool
-}
-
-func (o *redisOptions) bind(fs *pflag.FlagSet) {
-	set := pflag.NewFlagSet("", pflag.ContinueOnError)
-	set.StringVar(&o.url, "redis", "",
-		"Redis `URL` of the replica set's lock, redis://user:password@host:6379/0 "+
-			"(default none: claims alone keep replicas apart)")
-	set.StringVar(&o.urlFile, "redis-file", "", "`file` with the --redis URL")
-	set.StringVar(&o.prefix, "lock-prefix", compensator.DefaultRedisPrefix, "begin of the lock's keys in Redis")
-	set.IntVar(&o.slots, "lock-slots", 1, "replicas that may run at a time, 1 to 64")
-	set.DurationVar(&o.ttl, "lock-ttl", compensator.DefaultRedisTTL,
-		"how long a lock outlives its holder, 300ms to 10m")
-	set.BoolVar(&o.pause, "lock-pause", false, "pause while Redis is down, instead of going on by claims")
-	fs.AddFlagSet(settings(set))
-}
-
-// locker returns the lock of the replica set, nil without Redis.
-func (o *redisOptions) locker(a *app, log *slog.Logger) (compensator.Locker, func(), error) {
-	none := func() {}
-	if o.url != "" && o.urlFile != "" {
-		return nil, none, usagef("--redis and --redis-file: give one of them")
-	}
-	url := o.url
-	if o.urlFile != "" {
-		var err error
-		if url, err = readSecret("redis-file", o.urlFile); err != nil {
-			return nil, none, usagef("%w", err)
-		}
-	}
-	if url == "" {
-		return nil, none, nil
-	}
-	a.secrets.addURL(url)
-	options, err := redis.ParseURL(url)
-	if err != nil { // its text may quote the URL
-		return nil, none, usagef("--redis must be redis://user:password@host:6379/0, special characters " +
-			"percent-encoded")
-	}
-	switch {
-	case o.slots < 1 || o.slots > compensator.MaxRedisSlots:
-		return nil, none, usagef("--lock-slots %d must be 1 to %d", o.slots, compensator.MaxRedisSlots)
-	case o.ttl < compensator.MinRedisTTL || o.ttl > compensator.MaxRedisTTL:
-		return nil, none, usagef("--lock-ttl %v must be %v to %v", o.ttl, compensator.MinRedisTTL,
-			compensator.MaxRedisTTL)
-	case o.prefix == "":
-		return nil, none, usagef("--lock-prefix must not be empty")
-	}
-	logging.Disable() // the client's own log goes past ours; the locker says when Redis is down
-	client := redis.NewClient(options)
-	locker, err := compensator.NewRedisLocker(compensator.RedisConfig{
-		Client: client, Prefix: o.prefix, Slots: o.slots, TTL: o.ttl, PauseWhenDown: o.pause, Logger: log,
-	})
-	if err != nil {
-		return nil, none, errors.Join(fmt.Errorf("--redis: %w", err), client.Close())
-	}
-	return locker, func() { _ = client.Close() }, nil // nothing is in flight any more
 }

@@ -24,7 +24,7 @@ type database interface {
 // broker is what readiness reports of the sender.
 type broker interface{ Ready() bool }
 
-// healthServer answers /healthz and /readyz. Ready means that the database answers and has
+// healthServer answers /healthz, /readyz and /metrics. Ready means that the database answers and has
 // the schema. A broker that is down is reported and never makes the process unready:
 // restarting it would mend nothing.
 type healthServer struct {
@@ -35,7 +35,7 @@ type healthServer struct {
 // newHealthServer listens on addr; empty is no server. It serves nothing before run. clean
 // is the last defence against secrets in what it shows.
 func newHealthServer(
-	ctx context.Context, addr string, db database, b broker, clean func(string) string,
+	ctx context.Context, addr string, db database, b broker, metrics http.Handler, clean func(string) string,
 ) (*healthServer, error) {
 	if addr == "" {
 		return &healthServer{}, nil
@@ -53,6 +53,7 @@ func newHealthServer(
 		answer(w, http.StatusOK, map[string]string{"status": "ok"})
 	})
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) { readiness(w, r, db, b, clean) })
+	mux.Handle("GET /metrics", metrics)
 	return &healthServer{listener: l, server: &http.Server{
 		Handler: mux, ReadHeaderTimeout: httpTimeout, ReadTimeout: httpTimeout, WriteTimeout: httpTimeout,
 		MaxHeaderBytes: 16 << 10,

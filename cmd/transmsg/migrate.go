@@ -73,7 +73,12 @@ func (a *app) openUnchecked(ctx context.Context, o *storeOptions) (*gormstore.St
 	if err != nil {
 		return nil, err
 	}
-	return openDSN(ctx, dsn, gormstore.Options{Prefix: o.prefix, SkipSchemaCheck: true})
+	options, err := o.options(a, dsn, nil)
+	if err != nil {
+		return nil, err
+	}
+	options.SkipSchemaCheck = true
+	return openDSN(ctx, dsn, options)
 }
 
 func (a *app) migrateUpCommand(o *storeOptions) *cobra.Command {

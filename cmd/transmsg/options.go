@@ -13,7 +13,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/transmsg/transmsg/model"
-	"github.com/transmsg/transmsg/store/gormstore"
 )
 
 // readSecret returns the first line of a secret's file. Editors end files with a newline
@@ -28,50 +27,6 @@ func readSecret(setting, path string) (string, error) {
 		return "", fmt.Errorf("--%s: read %s: %w", setting, path, err)
 	}
 	return strings.TrimRight(string(b), "\r\n"), nil
-}
-
-// storeOptions are the settings of the database.
-type storeOptions struct {
-	dsn, dsnFile string
-	prefix       string
-}
-
-const storeForms = "mysql://user:password@host:3306/db, postgres://user:password@host:5432/db or sqlite:PATH"
-
-// bind adds the flags; fallback says what happens without --store.
-func (o *storeOptions) bind(fs *pflag.FlagSet, fallback string) {
-	set := pflag.NewFlagSet("", pflag.ContinueOnError)
-	set.StringVar(&o.dsn, "store", "", "database `DSN`: "+storeForms+" ("+fallback+")")
-	set.StringVar(&o.dsnFile, "store-file", "", "`file` with the --store DSN, for a DSN with a password")
-	set.StringVar(&o.prefix, "table-prefix", "", "prefix of the tables' names, at most 20 of a-z, 0-9 and _")
-	fs.AddFlagSet(settings(set))
-}
-
-// resolve returns the DSN, or fallback without one; with no fallback it is a usage error.
-func (o *storeOptions) resolve(a *app, fallback string) (string, error) {
-	if o.dsn != "" && o.dsnFile != "" {
-		return "", usagef("--store and --store-file: give one of them")
-	}
-	dsn := o.dsn
-	if o.dsnFile != "" {
-		var err error
-		if dsn, err = readSecret("store-file", o.dsnFile); err != nil {
-			return "", usagef("%w", err)
-		}
-	}
-	if dsn == "" {
-		dsn = fallback
-	}
-	if dsn == "" {
-		return "", usagef("--store is required: the database of the services, %s.\n"+
-			"Next: give --store, or set TRANSMSG_STORE or TRANSMSG_STORE_FILE", storeForms)
-	}
-	a.secrets.addURL(dsn)
-	// Parses the DSN and contacts nobody: a mistake in it is one of usage.
-	if _, err := gormstore.MigrationSQL(dsn, gormstore.Options{Prefix: o.prefix}); err != nil {
-		return "", usagef("--store: %s", strings.TrimPrefix(err.Error(), "gormstore: migration sql: "))
-	}
-	return dsn, nil
 }
 
 // defaultStore is the SQLite file of verbs that work without a database of yours.

@@ -151,7 +151,12 @@ func (o *publishOptions) openStore(ctx context.Context, a *app, log *slog.Logger
 		return "", nil, err
 	}
 	own := dsn == fallback
-	store, err := openDSN(ctx, dsn, gormstore.Options{Prefix: o.store.prefix, Logger: log, AutoMigrate: own})
+	options, err := o.store.options(a, dsn, log)
+	if err != nil {
+		return "", nil, err
+	}
+	options.AutoMigrate = own
+	store, err := openDSN(ctx, dsn, options)
 	if own && err == nil {
 		fmt.Fprintf(a.stderr, "no --store given: using %s\n", dsn)
 	}

@@ -70,7 +70,12 @@ func parseMySQLURL(dsn string) (target, error) {
 	if err != nil {
 		return target{}, err
 	}
-	params := "/"
+	addr := u.Host
+	if u.Port() == "" {
+		addr += ":3306"
+	}
+	// With the address: the driver takes the name to verify under tls=true from it.
+	params := "tcp(" + addr + ")/"
 	if u.RawQuery != "" {
 		params += "?" + u.RawQuery
 	}
@@ -81,10 +86,7 @@ func parseMySQLURL(dsn string) (target, error) {
 	}
 	cfg.User = u.User.Username()
 	cfg.Passwd, _ = u.User.Password()
-	cfg.Net, cfg.Addr = "tcp", u.Host
-	if u.Port() == "" {
-		cfg.Addr += ":3306"
-	}
+	cfg.Net, cfg.Addr = "tcp", addr
 	cfg.DBName = strings.TrimPrefix(u.Path, "/")
 	return mysqlTarget(cfg)
 }

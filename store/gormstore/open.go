@@ -10,10 +10,6 @@ import (
 	"math"
 	"time"
 
-	"github.com/go-sql-driver/mysql"
-	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/stdlib"
-	"github.com/libtnb/sqlite"
 	"gorm.io/gorm"
 
 	"github.com/transmsg/transmsg/model"
@@ -58,7 +54,7 @@ func Open(ctx context.Context, dsn string, o Options) (*Store, error) {
 		return nil, fmt.Errorf("gormstore: open: %s: options: AutoMigrate is for SQLite alone; "+
 			"run `transmsg migrate up`", t.label)
 	}
-	db, err := t.open()
+	db, err := t.open(o)
 	if err != nil {
 		return nil, fmt.Errorf("gormstore: open: %s: %w", t.label, err)
 	}
@@ -84,6 +80,9 @@ func New(gdb *gorm.DB, o Options) (*Store, error) {
 	o, err := o.withDefaults()
 	if err != nil {
 		return nil, fmt.Errorf("gormstore: new: %w", err)
+	}
+	if o.TLS != nil || o.Credentials != nil {
+		return nil, errors.New("gormstore: new: options: TLS and Credentials are for Open; the pool is the caller's")
 	}
 	d := dialectOf(gdb.Name())
 	if d == nil {
@@ -128,25 +127,6 @@ func (s *Store) start(ctx context.Context) error {
 		return nil
 	}
 	return s.CheckSchema(ctx)
-}
-
-// open makes the pool; nothing is dialled yet.
-func (t target) open() (*sql.DB, error) {
-	switch t.dialect {
-	case dialectMySQL:
-		c, err := mysql.NewConnector(t.mysql)
-		if err != nil {
-			return nil, errors.New("the dsn's settings are refused by the driver")
-		}
-		return sql.OpenDB(readCommitted{c}), nil
-	case dialectPostgres:
-		return stdlib.OpenDB(*t.pg, stdlib.OptionAfterConnect(func(ctx context.Context, c *pgx.Conn) error {
-			_, err := c.Exec(ctx, setReadCommitted)
-			return err
-		})), nil
-	default:
-		return sql.Open(sqlite.DriverName, t.sqlite)
-	}
 }
 
 const setReadCommitted = "SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL READ COMMITTED"

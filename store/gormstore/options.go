@@ -1,6 +1,8 @@
 package gormstore
 
 import (
+	"context"
+	"crypto/tls"
 	"fmt"
 	"log/slog"
 	"regexp"
@@ -40,6 +42,14 @@ type Options struct {
 	// file is the program's own. Refused with servers. Defaults to false; an in-memory
 	// database is always migrated.
 	AutoMigrate bool
+	// Credentials returns user and password instead of the DSN's. It is asked at every dial
+	// of the own pool of [Open], so that they can be rotated. Nil means those of the DSN.
+	Credentials func(context.Context) (user, password string, err error)
+	// TLS returns the settings of one connection of the own pool of [Open] to a server; it
+	// is asked at every dial and the result is cloned. An empty ServerName becomes the
+	// DSN's host. A server without TLS is an error then, whatever the DSN says. Nil leaves
+	// TLS to the DSN: tls=true of MySQL, sslmode=verify-full of PostgreSQL.
+	TLS func(context.Context) (*tls.Config, error)
 	// Logger receives what has no caller to return it to. Nil discards.
 	Logger *slog.Logger
 }
