@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -36,6 +37,7 @@ type compensatorOptions struct {
 	owner      string
 	drain      time.Duration
 	http       string
+	care       careOptions
 	fs         *pflag.FlagSet
 }
 
@@ -60,6 +62,7 @@ func (o *compensatorOptions) bind(fs *pflag.FlagSet) {
 	set.DurationVar(&o.drain, "drain-timeout", compensator.DefaultDrainTimeout,
 		"after a signal, wait this long for outstanding confirms, above 0")
 	set.StringVar(&o.http, "http", defaultHTTP, "`host:port` of /healthz, /readyz and /metrics; empty is none")
+	o.care.bind(set)
 	fs.AddFlagSet(settings(set))
 }
 
@@ -159,7 +162,7 @@ func (o *compensatorOptions) configs(a *app, log *slog.Logger) (compensator.Conf
 	default:
 		err = errors.Join(positive("lease", o.lease), positive("drain-timeout", o.drain))
 	}
-	return cfg, sender, err
+	return cfg, sender, cmp.Or(err, o.care.apply(&cfg))
 }
 
 // serve runs compensator and HTTP until ctx ends or HTTP cannot be served.

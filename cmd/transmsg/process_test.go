@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	neturl "net/url"
 	"os/exec"
 	"strings"
 	"syscall"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	"github.com/transmsg/transmsg/internal/amqptest"
+	"github.com/transmsg/transmsg/internal/faultproxy"
 )
 
 // process is one run of the binary.
@@ -233,5 +235,52 @@ func TestC24_CompensatorDrainsOnSIGTERM(t *testing.T) {
 	}
 	if got := len(ids(t, c)); got != n {
 		t.Errorf("%d distinct messages, want %d", got, n)
+	}
+}
+
+// A second SIGTERM ends the process at once, however long the first one's drain may take:
+// the broker's acks never arrive here and --drain-timeout is ten minutes.
+func TestC24_SecondSignalEndsAtOnce(t *testing.T) {
+	t.Parallel()
+	url, c := queueOf(t)
+	store := migrated(t)
+	if code, _, errs := runIn(t, "publish", "--routing-key", "q", "--store", store, "--amqp", "amqp://127.0.0.1:1/",
+		"--connect-timeout", "0s"); code != 0 {
+		t.Fatalf("publish: exit %d: %s", code, errs)
+	}
+	target, err := neturl.Parse(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	proxy, err := faultproxy.New(target.Host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = proxy.Close() })
+	proxy.SwallowAcks(true)
+	target.Host = proxy.Addr()
+	p := start(t, nil, "compensator", "--store", store, "--amqp", target.String(), "--http", "", "--interval", "50ms",
+		"--drain-timeout", "10m", "--confirm-timeout", "10m", "--lease", "20m")
+	waitFor(t, "a message sent and never confirmed", func() bool { return depth(t, c) == 1 })
+	ended := make(chan error, 1)
+	go func() { ended <- p.cmd.Wait() }()
+	deadline := time.After(patience)
+	again := time.NewTicker(50 * time.Millisecond) // a signal may come before the first one is taken in
+	defer again.Stop()
+	for signals := 0; ; {
+		select {
+		case err = <-ended:
+			status, ok := p.cmd.ProcessState.Sys().(syscall.WaitStatus)
+			if !ok || !status.Signaled() || status.Signal() != syscall.SIGTERM || signals < 2 {
+				t.Errorf("after %d signals: %v, want the end by the second SIGTERM:\n%s", signals, err, p.stderr.String())
+			}
+			return
+		case <-again.C:
+			if p.cmd.Process.Signal(syscall.SIGTERM) == nil {
+				signals++
+			}
+		case <-deadline:
+			t.Fatalf("still running %v after %d signals", patience, signals)
+		}
 	}
 }
