@@ -75,10 +75,16 @@ func (e *evidence) cause(m *intended, first, next *send) string {
 		return causeDatabase
 	case e.pausedBetween(first.proc, first.at, next.at), e.pausedBetween(next.proc, first.at, next.at):
 		return causePause
-	case slices.ContainsFunc(m.calls, func(c *call) bool { return c.at > first.at && c.at <= next.at }):
+	case m.publishedAgain(first.at, next.at):
 		return causeAgain
 	}
 	return ""
+}
+
+// publishedAgain says whether a call after the first may have stored the message between
+// two times.
+func (m *intended) publishedAgain(from, to int64) bool {
+	return slices.ContainsFunc(m.calls[1:], func(c *call) bool { return c.at <= to && (c.done == 0 || c.done >= from) })
 }
 
 func (e *evidence) databaseFault(from, to int64) bool {

@@ -150,12 +150,18 @@ func TestRepeatsWantACause(t *testing.T) {
 		"database": {40, "acked", func(s *stage) {
 			s.faults = []done{{Database: true, From: 35, To: 45}}
 		}, causeDatabase},
-		"database, earlier":      {40, "acked", func(s *stage) { s.faults = []done{{Database: true, From: 5, To: 39}} }, ""},
-		"a fault of another":     {40, "acked", func(s *stage) { s.faults = []done{{From: 35, To: 45}} }, ""},
-		"paused":                 {40, "acked", func(s *stage) { s.paused("p", leaseWorth) }, causePause},
-		"paused for a moment":    {40, "acked", func(s *stage) { s.paused("p", 1) }, ""},
-		"another one paused":     {40, "acked", func(s *stage) { s.paused("c2", leaseWorth) }, ""},
-		"published again":        {40, "acked", func(s *stage) { s.lines("ledger p", "I 50 9 c:a") }, causeAgain},
+		"database, earlier":   {40, "acked", func(s *stage) { s.faults = []done{{Database: true, From: 5, To: 39}} }, ""},
+		"a fault of another":  {40, "acked", func(s *stage) { s.faults = []done{{From: 35, To: 45}} }, ""},
+		"paused":              {40, "acked", func(s *stage) { s.paused("p", leaseWorth) }, causePause},
+		"paused for a moment": {40, "acked", func(s *stage) { s.paused("p", 1) }, ""},
+		"another one paused":  {40, "acked", func(s *stage) { s.paused("c2", leaseWorth) }, ""},
+		"published again":     {40, "acked", func(s *stage) { s.lines("ledger p", "I 50 9 c:a") }, causeAgain},
+		"published again, long": {40, "acked", func(s *stage) {
+			s.lines("ledger p", "I 25 9 c:a", "R 50 9 ok -")
+		}, causeAgain},
+		"published again, before": {40, "acked", func(s *stage) {
+			s.lines("ledger p", "I 25 9 c:a", "R 29 9 ok -")
+		}, ""},
 		"published again, later": {40, "acked", func(s *stage) { s.lines("ledger p", "I 80 9 c:a") }, ""},
 	} {
 		s := newStage(t).again(tc.done, tc.kind)
