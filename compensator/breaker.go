@@ -182,7 +182,7 @@ func (b *breaker) suspected(t target, o model.Outcome) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if x := b.entry(t); x != nil && !x.proven {
-		x.cause = o
+		x.cause = model.Outcome{Code: model.Code(o.Text[:3]), Text: o.Text} // not the suspect's code: see blame
 	}
 }
 

@@ -3,6 +3,7 @@ package compensator_test
 import (
 	"errors"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -251,7 +252,8 @@ func TestC48_RunSurvivesPanics(t *testing.T) {
 		store, sender := newStore(), newSender()
 		store.panics = 2
 		ids := store.put(t, 10, "orders", nil)
-		first := true
+		var first atomic.Bool
+		first.Store(true)
 		sender.script = func(confirms.Send) model.Outcome { return model.Outcome{Kind: model.Acked} }
 		panicking := &panickingSender{fakeSender: sender, panics: &first}
 		locker := &compensator.LocalLocker{}
@@ -274,12 +276,11 @@ func TestC48_RunSurvivesPanics(t *testing.T) {
 
 type panickingSender struct {
 	*fakeSender
-	panics *bool
+	panics *atomic.Bool // the next send panics
 }
 
 func (s *panickingSender) Send(send confirms.Send) {
-	if *s.panics {
-		*s.panics = false
+	if s.panics.CompareAndSwap(true, false) {
 		panic("sender panics")
 	}
 	s.fakeSender.Send(send)

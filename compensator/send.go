@@ -130,9 +130,15 @@ func (s *send) start(since time.Time) {
 	c.flight.start(len(s.message.Body))
 	c.cfg.Sender.Send(confirms.Send{
 		Message: &s.message, Since: since, Within: c.within(),
-		Alone:   s.probe != nil || row.LastCode == model.CodeSuspect || row.Claims >= crashLoopClaims,
+		Alone:   s.probe != nil || dangerous(row),
 		Handler: s,
 	})
+}
+
+// dangerous reports whether the row may end, or has ended, the channel or connection that
+// it is sent on: it goes alone until it is acked or DEAD, or its neighbours pay at each try.
+func dangerous(row *model.TransMessage) bool {
+	return row.LastCode == model.CodeSuspect || row.LastCode == model.CodeOther || row.Claims >= crashLoopClaims
 }
 
 // Done takes the outcome, on one of the sender's goroutines.

@@ -347,20 +347,22 @@ func TestMaxAge(t *testing.T) {
 	})
 }
 
-// Suspects, and rows that were claimed again and again without an outcome, go alone.
+// Suspects, those proved guilty, and rows that were claimed again and again without an
+// outcome, go alone.
 func TestSuspectsGoAlone(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		store, sender := newStore(), newSender()
 		plain := store.put(t, 1, "orders", func(r *model.TransMessage) { r.Claims = 1 })[0]
 		suspect := store.put(t, 1, "orders", func(r *model.TransMessage) { r.LastCode = model.CodeSuspect })[0]
+		guilty := store.put(t, 1, "orders", func(r *model.TransMessage) { r.LastCode = model.CodeOther })[0]
 		looping := store.put(t, 1, "orders", func(r *model.TransMessage) { r.Claims = 2 })[0]
 		r := start(t, compensator.Config{Store: store, Sender: sender})
 		time.Sleep(time.Second)
 		r.drained(t)
-		if sender.alone[plain] || !sender.alone[suspect] || !sender.alone[looping] {
-			t.Errorf("alone: plain %v, suspect %v, third claim %v; want false, true, true",
-				sender.alone[plain], sender.alone[suspect], sender.alone[looping])
+		if sender.alone[plain] || !sender.alone[suspect] || !sender.alone[guilty] || !sender.alone[looping] {
+			t.Errorf("alone: plain %v, suspect %v, guilty %v, third claim %v; want false, then true",
+				sender.alone[plain], sender.alone[suspect], sender.alone[guilty], sender.alone[looping])
 		}
 	})
 }

@@ -152,7 +152,8 @@ func (a demoAlerter) Alert(_ context.Context, alert compensator.Alert) error {
 		a.d.alerted += alert.Count
 	}
 	a.d.say("  ALERT  %s: %d message(s) with %s, such as %s (business key %s) after %d attempts",
-		strings.ToUpper(string(alert.Kind)), alert.Count, cause(string(alert.Code), alert.Text), alert.Sample.ID, alert.Sample.Key,
+		strings.ToUpper(string(alert.Kind)), alert.Count, cause(string(alert.Code), alert.Text), alert.Sample.ID,
+		alert.Sample.Key,
 		alert.Sample.Attempts)
 	return nil
 }
