@@ -18,6 +18,8 @@ type book struct {
 	events  []event
 	open    map[string]int    // sends without an outcome, by process
 	numbers map[string][2]int // goroutines, by process
+
+	latencies []int64 // ns of calls that returned nil, not yet taken
 }
 
 // send is one send of one process.
@@ -197,7 +199,9 @@ func (b *book) ledgerLine(proc string) func(string) error {
 			if len(f) == 5 {
 				c.why = f[4]
 			}
-			if c.verdict != verdictOK {
+			if c.verdict == verdictOK {
+				b.latencies = append(b.latencies, c.done-c.at)
+			} else {
 				b.events = append(b.events, event{at, proc, wordCall, f[3] + " " + c.why})
 			}
 		}

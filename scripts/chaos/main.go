@@ -45,6 +45,7 @@ type options struct {
 	only     string
 	planOnly bool
 	keep     bool
+	samples  string
 }
 
 func (o options) length() time.Duration { return time.Duration(o.seconds) * time.Second }
@@ -95,6 +96,7 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	fs.StringVar(&o.only, "only", "", "deal only these `kinds` of fault, separated by commas; none for no faults")
 	fs.BoolVar(&o.planOnly, "plan", false, "print the plan and end")
 	fs.BoolVar(&o.keep, "keep", false, "keep ledgers and logs, and say where they are")
+	fs.StringVar(&o.samples, "samples", "", "sample each 5 s into `FILE`.csv and FILE.svg, and fail on growth")
 	if err := fs.Parse(args); err != nil {
 		return o, err
 	}

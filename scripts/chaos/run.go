@@ -26,6 +26,7 @@ type run struct {
 	begin   int64 // Unix ns: traffic begins
 	end     int64 // publishers are told to stop
 	rows    []row
+	samples []sample
 	left    []string // what has not come back to its baseline
 }
 
@@ -66,7 +67,13 @@ func (r *run) run(ctx context.Context, log *slog.Logger) (err error) {
 		return err
 	}
 	r.begin = time.Now().UnixNano()
-	if err := r.follow(ctx); err != nil {
+	stopSampling := func() {}
+	if r.opts.samples != "" {
+		stopSampling = r.sampler(ctx)
+	}
+	err = r.follow(ctx)
+	stopSampling()
+	if err != nil {
 		return err
 	}
 	if r.left, err = r.baseline(ctx); err != nil {

@@ -40,6 +40,9 @@ type summary struct {
 	ReadyLeft int      `json:"ready_left"`
 	DeadLeft  int      `json:"dead_left"`
 	Died      []string `json:"died"` // processes that ended by themselves
+
+	// Thirds are the medians of the middle third and of the last third of the samples.
+	Thirds map[string][2]float64 `json:"thirds,omitempty"`
 }
 
 // recovery is in milliseconds.
@@ -101,6 +104,11 @@ func (r *run) summarize(err error) summary {
 		s.fail("not back at the baseline: %q", r.left)
 	}
 	s.addTimes(r)
+	if r.opts.samples != "" {
+		if err := s.addSamples(r.opts.samples, r.samples); err != nil {
+			s.fail("samples: %v", err)
+		}
+	}
 	return s
 }
 

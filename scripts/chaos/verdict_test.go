@@ -3,6 +3,8 @@ package main
 import (
 	"fmt"
 	"maps"
+	"path/filepath"
+	"slices"
 	"testing"
 )
 
@@ -219,5 +221,27 @@ func TestAFaultThatDidNotBiteFails(t *testing.T) {
 	}
 	if s.addFaults([]done{{Kind: "link-cut"}}); s.Pass || s.Faults != 2 {
 		t.Errorf("a fault that did not: %+v", s)
+	}
+}
+
+func TestGrowthFails(t *testing.T) {
+	flat := make([]sample, 30)
+	for i := range flat {
+		flat[i] = sample{Seconds: float64(5 * i), MemoryMB: 50, Goroutines: 40, Rows: 3}
+	}
+	for name, grow := range map[string]func(*sample){
+		"memory":     func(s *sample) { s.MemoryMB = 90 },
+		"goroutines": func(s *sample) { s.Goroutines = 80 },
+		"rows":       func(s *sample) { s.Rows = 1000 },
+		"":           func(s *sample) { s.P99 = 100 },
+	} {
+		grown := slices.Clone(flat)
+		for i := range grown[20:] {
+			grow(&grown[20+i])
+		}
+		s := summary{Pass: true}
+		if err := s.addSamples(filepath.Join(t.TempDir(), "soak"), grown); err != nil || s.Pass != (name == "") {
+			t.Errorf("%s: pass %t, %q, %v", name, s.Pass, s.Breaches, err)
+		}
 	}
 }
