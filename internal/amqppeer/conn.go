@@ -14,7 +14,6 @@ import (
 const (
 	writeTimeout     = 10 * time.Second
 	handshakeTimeout = 10 * time.Second
-	channelMax       = 2047
 )
 
 // Conn is one client connection. Its methods are the script's side; they are
@@ -124,7 +123,7 @@ func (c *Conn) handshake() error {
 	// No server properties: the table is empty.
 	start := newArgs(connectionStart).octet(0).octet(9).long(0).longstr("PLAIN").longstr("en_US")
 	seconds := uint16(c.peer.options.Heartbeat / time.Second)
-	tune := newArgs(connectionTune).short(channelMax).long(frameMax).short(seconds)
+	tune := newArgs(connectionTune).short(c.peer.options.ChannelMax).long(frameMax).short(seconds)
 	for _, exchange := range []struct {
 		say  args
 		want method

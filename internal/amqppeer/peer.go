@@ -13,6 +13,9 @@ type Options struct {
 	// Heartbeat is what the peer asks for in tune, in whole seconds; 0 means
 	// 10 s, as RabbitMQ. The client takes the smaller of both.
 	Heartbeat time.Duration
+	// ChannelMax is the most channels of a connection, as the peer says in tune; 0
+	// means 2047, as RabbitMQ. The client keeps to it; the peer does not check.
+	ChannelMax uint16
 	// OnPublish, when set, is called with every publish instead of queueing it
 	// for NextPublish: one at a time and in order for each connection, at the
 	// same time for several. While it runs nothing is read from that connection,
@@ -40,6 +43,9 @@ type Peer struct {
 func New(options Options) (*Peer, error) {
 	if options.Heartbeat == 0 {
 		options.Heartbeat = 10 * time.Second
+	}
+	if options.ChannelMax == 0 {
+		options.ChannelMax = 2047
 	}
 	if options.Heartbeat < time.Second || options.Heartbeat%time.Second != 0 {
 		return nil, fmt.Errorf("amqp peer: Heartbeat %v is not a whole number of seconds", options.Heartbeat)
