@@ -60,8 +60,8 @@ type Config struct {
 	// message may be larger. Defaults to 64 MiB.
 	MaxPendingBytes int64
 	// ConfirmTimeout is how long a confirm may take before the outcome is unknown. It
-	// stands still while the broker blocks the connection. Defaults to 15 s; at least
-	// 100 ms.
+	// stands still while the broker blocks the connection: a send that was out when the
+	// alarm came stays open for as long as that lasts. Defaults to 15 s; at least 100 ms.
 	ConfirmTimeout time.Duration
 	// WriteTimeout is how long the socket may take no byte before the connection is
 	// given up. Defaults to 5 s; at least 100 ms.
@@ -75,7 +75,8 @@ type Config struct {
 	Observer Observer
 }
 
-// Observer is told of state changes. Each func may be nil, is called from an
+// Observer is told of state changes of the publishing connection; ChannelClosed and Answered
+// are also of the one for sends that go alone. Each func may be nil, is called from an
 // engine goroutine, one at a time per Sender except ChannelClosed and Answered, and
 // must not block.
 type Observer struct {

@@ -11,13 +11,15 @@ import (
 	"github.com/transmsg/transmsg/model"
 )
 
-// role is what lanes are for: publishing side by side, or one suspect at a time. It
-// outlives connections, and so do the sends in its queue.
+// role is what a connection and its lanes are for: publishing side by side, or one suspect
+// at a time. It outlives connections, and so do the sends in its queue.
 type role struct {
-	name   string
-	queue  chan *pending // capacity MaxPending: whoever reserved has room
-	window int
-	alone  bool // an exception on the channel is the fault of the one send on it
+	name     string
+	queue    chan *pending // capacity MaxPending: whoever reserved has room
+	gate     *toggle       // off: what is queued is deferred, and nothing is sent
+	channels int           // of one connection
+	window   int
+	alone    bool // an exception on the channel or connection is the fault of the one send on it
 }
 
 // lane is one channel in confirm mode. Its sender goroutine (run) alone publishes on it;
@@ -46,7 +48,8 @@ type lane struct {
 }
 
 // openLane opens a channel; confirm mode is part of opening it.
-func (se *session) openLane(r *role) (*lane, error) {
+func (se *session) openLane() (*lane, error) {
+	r := se.role
 	l := &lane{
 		se: se, role: r,
 		returns: make(chan amqp.Return, r.window),
@@ -70,13 +73,10 @@ func (se *session) openLane(r *role) (*lane, error) {
 	return l, nil
 }
 
-// run sends from the role's queue, first of all first if it is not nil, until the channel
-// is dead or retired or the session is over.
-func (l *lane) run(first *pending) {
+// run sends from the role's queue until the channel is dead or retired or the session is
+// over.
+func (l *lane) run() {
 	defer close(l.ended)
-	if first != nil {
-		l.send(first)
-	}
 	for {
 		// A lane without a slot leaves the queue to the others.
 		queue := l.role.queue
@@ -110,9 +110,9 @@ func (l *lane) send(p *pending) {
 	}
 	// The last look before the library call: nothing is sent through a closed gate or
 	// after the time in which the row is ours.
-	if now := time.Now(); !l.se.s.gate.get() || p.late(now) {
+	if now := time.Now(); !l.role.gate.get() || p.late(now) {
 		l.free(p)
-		p.deferred(l.se.s.whyNotSent())
+		p.deferred(l.se.s.whyNotSent(l.role))
 		return
 	}
 	m := p.Message
@@ -149,7 +149,7 @@ func (l *lane) sendable(p *pending) bool {
 	case exchangeMissing:
 		p.finish(model.Outcome{Kind: model.Refused, Code: model.CodeNotFound, Text: text})
 	case exchangeGateClosed:
-		p.deferred(l.se.s.whyNotSent())
+		p.deferred(l.se.s.whyNotSent(l.role))
 	case exchangeAsked: // parked: it comes back through the queue
 	}
 	return false
@@ -176,8 +176,8 @@ func (l *lane) admit(p *pending) bool {
 		select {
 		case <-slow:
 		case <-l.freed:
-		case <-l.se.s.gate.whenOff():
-			p.deferred(l.se.s.whyNotSent())
+		case <-l.role.gate.whenOff():
+			p.deferred(l.se.s.whyNotSent(l.role))
 			return false
 		case <-l.dead:
 			l.se.s.requeue(p)

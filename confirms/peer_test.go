@@ -13,7 +13,14 @@ import (
 // scripted returns a sender connected to a peer that confirms nothing by itself.
 func scripted(t *testing.T, edit ...func(*confirms.Config)) (*confirms.Sender, *amqppeer.Peer, *amqppeer.Conn) {
 	t.Helper()
-	p, err := amqppeer.New(amqppeer.Options{})
+	return scriptedBy(t, amqppeer.Options{}, edit...)
+}
+
+func scriptedBy(t *testing.T, options amqppeer.Options, edit ...func(*confirms.Config)) (
+	*confirms.Sender, *amqppeer.Peer, *amqppeer.Conn,
+) {
+	t.Helper()
+	p, err := amqppeer.New(options)
 	must(t, err)
 	t.Cleanup(func() { must(t, p.Close()) })
 	cfg := configFor(t, p.URL())
@@ -162,15 +169,17 @@ func TestC03_OnlySendsToTheNamedExchangeAreSuspect(t *testing.T) {
 
 func TestConnectionCloseIsUnknown(t *testing.T) {
 	t.Parallel()
-	for _, code := range []uint16{320, 501, 541} {
+	for code, want := range map[uint16]string{
+		320: "unknown closed", 530: "unknown closed", 501: "unknown suspect", 502: "unknown suspect",
+		503: "unknown suspect", 504: "unknown suspect", 505: "unknown suspect", 506: "unknown suspect",
+		540: "unknown suspect", 541: "unknown suspect",
+	} {
 		s, p, conn := scripted(t)
 		r := newResults(t)
 		take(t, s, r, p, "x", 3)
-		r.send(s, message(t, "x", "k"), alone)
-		next(t, p)
 		must(t, conn.Close(code, "end of it"))
 		r.wait()
-		r.wantAll(map[string]int{"unknown closed": 4})
+		r.wantAll(map[string]int{want: 3})
 		must(t, s.WaitReady(testCtx(t)))
 		if got := s.Stats().Generation; got != 2 {
 			t.Errorf("generation %d after the close, want 2", got)
@@ -276,38 +285,6 @@ func TestTimedOutSendLeavesTheChannelAndComesBackLate(t *testing.T) {
 	eventually(t, "the late ack", func() bool { return r.lateAcks() == 1 })
 	must(t, s.WaitReady(testCtx(t)))
 	eventually(t, "the retired channel closed", func() bool { return conn.Channels() == 1 })
-}
-
-func TestQuarantineSendsOneAtATime(t *testing.T) {
-	t.Parallel()
-	s, p, conn := scripted(t)
-	r := newResults(t)
-	normal := take(t, s, r, p, "x", 1)[0]
-	var ids []string
-	for range 3 {
-		ids = append(ids, r.send(s, message(t, "x", "k"), alone))
-	}
-	for i, id := range ids {
-		m := next(t, p)
-		if m.MessageID != id || m.Channel == normal.Channel {
-			t.Fatalf("quarantine sends %s on channel %d", m.MessageID, m.Channel)
-		}
-		// Whoever sends two at a time has sent the next one by the time this is answered.
-		fence := take(t, s, r, p, "x", 1)[0]
-		if fence.Channel != normal.Channel {
-			t.Fatal("two suspects at a time")
-		}
-		must(t, fence.Ack(false))
-		if i == 1 {
-			must(t, conn.CloseChannel(m.Channel, 405, "RESOURCE_LOCKED"))
-			continue
-		}
-		must(t, m.Ack(false))
-	}
-	must(t, normal.Ack(false))
-	r.wait()
-	r.wantAll(map[string]int{"acked": 6, "refused refused-other": 1})
-	r.want(ids[1], model.Refused, model.CodeOther)
 }
 
 func TestSameIDInFlightOnTheChannelIsDeferred(t *testing.T) {
@@ -477,12 +454,21 @@ func TestObserverHearsOfStateChanges(t *testing.T) {
 	})
 	r := newResults(t)
 	m := take(t, s, r, p, "", 1)[0]
-	must(t, conn.Blocked("why"), conn.Unblocked(), conn.CloseChannel(m.Channel, 404, "NOT_FOUND"))
-	r.wait()
-	conn.Cut()
-	for _, want := range []string{"connected", "blocked true why", "blocked false ", "channel 404", "disconnected"} {
-		if got := <-events; got != want {
-			t.Errorf("event %q, want %q", got, want)
+	cut := func() error { conn.Cut(); return nil }
+	for _, step := range []struct {
+		do   func() error
+		want string
+	}{
+		{func() error { return nil }, "connected"},
+		{func() error { return conn.Blocked("why") }, "blocked true why"},
+		{conn.Unblocked, "blocked false "},
+		{func() error { return conn.CloseChannel(m.Channel, 404, "NOT_FOUND") }, "channel 404"},
+		{cut, "disconnected"},
+	} {
+		must(t, step.do())
+		if got := <-events; got != step.want {
+			t.Errorf("event %q, want %q", got, step.want)
 		}
 	}
+	r.wait()
 }

@@ -22,9 +22,9 @@ type Send struct {
 	// bound.
 	Since  time.Time
 	Within time.Duration
-	// Alone sends through a channel of its own, one at a time: when the broker closes
-	// that channel, this message is the cause, and the outcome is Refused. For messages
-	// whose last outcome was Unknown with the code suspect.
+	// Alone sends through a connection of its own, one at a time: when the broker closes
+	// that connection or its channel for what was sent, this message is the cause, and the
+	// outcome is Refused. For messages whose last outcome was Unknown with the code suspect.
 	Alone bool
 	// Handler gets the outcome; never nil.
 	Handler Handler
@@ -34,26 +34,30 @@ type Send struct {
 // goroutine, one after the other for one send, and must not block: they hold up the
 // confirms of a channel.
 type Handler interface {
-	// Done is called exactly once.
+	// Done is called exactly once. Config.ConfirmTimeout bounds how long after the sending,
+	// but not while the broker blocks the connection: no time is counted then, and a send
+	// that is out may stay open for as long as the alarm.
 	Done(model.Outcome)
 	// LateAck is called at most once, after Done with Unknown and the code timeout: the
 	// message was acked and not returned after all.
 	LateAck()
 }
 
-// Sender is a supervised connection in confirm mode. Open one per process and role; it
-// is safe for concurrent use. Close it.
+// Sender is a supervised connection in confirm mode, and at times a second one for sends
+// that go alone. Open one per process and role; it is safe for concurrent use. Close it.
 type Sender struct {
 	cfg        Config
 	log        *slog.Logger
 	publish    *role
 	quarantine *role
 	room       room
-	gate       *toggle // on: what is queued is sent; off: it is deferred
-	ready      *toggle // on: new work is taken on
+	ready      *toggle       // on: new work is taken on
+	suspects   chan struct{} // cap 1: something was put into the quarantine's queue
 
 	sendMu  sync.RWMutex // held for reading by Send, so that Close knows the last one
 	closing atomic.Bool
+	gone    bool           // all goroutines but those of told have ended; written under sendMu
+	told    sync.WaitGroup // see tellDeferred
 
 	mu       sync.Mutex
 	state    state
@@ -68,7 +72,7 @@ type Sender struct {
 	closeBy   time.Time     // until when a graceful end may take; guarded by stop
 	refusing  chan struct{} // closed by Close first of all
 	stop      chan struct{} // closed by Close: end the session
-	ended     chan struct{} // closed when the supervisor has ended
+	ended     chan struct{} // closed when supervise and isolate have ended
 	finished  chan struct{} // closed when all goroutines have ended
 }
 
@@ -81,24 +85,41 @@ func Open(cfg Config) (*Sender, error) {
 	}
 	s := &Sender{
 		cfg: cfg, log: cfg.Logger.With("sender", cfg.Name),
-		publish: &role{name: "publish", queue: make(chan *pending, cfg.MaxPending), window: cfg.Window},
-		quarantine: &role{
-			name: "quarantine", queue: make(chan *pending, cfg.MaxPending), window: 1, alone: true,
+		publish: &role{
+			name: "publish", queue: make(chan *pending, cfg.MaxPending), gate: newToggle(),
+			channels: cfg.Channels, window: cfg.Window,
 		},
-		room: room{maxN: cfg.MaxPending, maxBytes: cfg.MaxPendingBytes},
-		gate: newToggle(), ready: newToggle(),
+		quarantine: &role{
+			name: "quarantine", queue: make(chan *pending, cfg.MaxPending), gate: newToggle(),
+			channels: 1, window: 1, alone: true,
+		},
+		room:  room{maxN: cfg.MaxPending, maxBytes: cfg.MaxPendingBytes},
+		ready: newToggle(), suspects: make(chan struct{}, 1),
 		drained: make(chan struct{}, 1), refusing: make(chan struct{}), stop: make(chan struct{}),
 		ended: make(chan struct{}), finished: make(chan struct{}),
 	}
 	s.frameMax.Store(model.DefaultFrameMax)
-	var wg sync.WaitGroup
-	wg.Go(s.supervise)
-	wg.Go(s.deferQueued)
+	s.start()
+	return s, nil
+}
+
+// start starts the goroutines; the last one to end closes finished.
+func (s *Sender) start() {
+	ctx, cancel := context.WithCancel(context.Background())
+	var connections, rest sync.WaitGroup
+	connections.Go(func() { s.supervise(ctx) })
+	connections.Go(func() { s.isolate(ctx) })
+	rest.Go(func() { s.deferQueued(s.publish) })
+	rest.Go(func() { s.deferQueued(s.quarantine) })
 	go func() {
-		wg.Wait()
+		<-s.stop
+		cancel()
+		connections.Wait()
+		close(s.ended)
+		rest.Wait()
+		s.waitTold()
 		close(s.finished)
 	}()
-	return s, nil
 }
 
 // Ready reports whether new work should be taken on: there is an open channel, the broker
@@ -155,7 +176,8 @@ func (s *Sender) Release(n int, bytes int64) { s.room.release(n, bytes) }
 
 // Send takes the message on and returns at once; the handler gets the outcome. It uses
 // up one message and its body's bytes of reserved room, which are free again when Done is
-// called. After Close the outcome is Deferred.
+// called. After Close the outcome is Deferred, told from a goroutine that lives no longer
+// than its Done.
 func (s *Sender) Send(send Send) {
 	p := &pending{Send: send, sender: s, role: s.publish}
 	if send.Alone {
@@ -165,8 +187,7 @@ func (s *Sender) Send(send Send) {
 	s.sendMu.RLock()
 	defer s.sendMu.RUnlock()
 	if s.closing.Load() {
-		// Not in this goroutine, which may hold what Done takes.
-		go p.deferred(s.whyNotSent())
+		s.tellDeferred(p, s.whyNotSent(p.role))
 		return
 	}
 	s.requeue(p)
@@ -178,7 +199,11 @@ func (s *Sender) requeue(p *pending) {
 	select {
 	case p.role.queue <- p:
 	default:
-		go p.deferred("sent without reserved room")
+		s.tellDeferred(p, "sent without reserved room")
+		return
+	}
+	if p.role.alone {
+		signal(s.suspects)
 	}
 }
 
@@ -192,8 +217,9 @@ func (s *Sender) unpend() {
 // Close refuses new sends, waits for the outcomes of the accepted ones until ctx ends,
 // and closes the connection. What is then left gets its outcome: Unknown if it was sent,
 // Deferred if not; the error is then model.ErrNotDrained with their number. It returns
-// soon after ctx has ended at the latest, when all goroutines of the sender have ended.
-// Closing twice waits for the first and returns nil.
+// soon after ctx has ended at the latest, when all goroutines of the sender have ended,
+// except that a Send after that starts one (see [Sender.Send]). Closing twice waits for the
+// first and returns nil.
 func (s *Sender) Close(ctx context.Context) error {
 	var left int64
 	s.closeOnce.Do(func() { left = s.close(ctx) })
@@ -238,6 +264,12 @@ func (s *Sender) close(ctx context.Context) (left int64) {
 	return left
 }
 
-// closeGrace is what is left of Close's time for a graceful end, within bounds. Called
-// after stop was closed.
-func (s *Sender) closeGrace() time.Duration { return max(time.Until(s.closeBy), minCloseGrace) }
+// closeGrace is what is left of Close's time for a graceful end, within bounds.
+func (s *Sender) closeGrace() time.Duration {
+	select {
+	case <-s.stop:
+		return max(time.Until(s.closeBy), minCloseGrace)
+	default: // a connection ends that is not needed
+		return minCloseGrace
+	}
+}

@@ -14,11 +14,12 @@ import (
 // reopenDelay is the wait after a channel could not be opened on a living connection.
 const reopenDelay = time.Second
 
-// session is one connection and all that lives on it. Nothing of it outlives run: a new
+// session is one connection of one role and all that lives on it. Nothing of it outlives run: a new
 // connection is a new session with new channels, so no delivery tag, return or cached
 // answer of the old one can be taken for the new one's.
 type session struct {
 	s          *Sender
+	role       *role
 	generation uint64
 	addr       string
 	conn       *amqp.Connection
@@ -30,7 +31,14 @@ type session struct {
 	inFlight atomic.Int64 // slots taken, all lanes
 	timedOut atomic.Int64 // timed-out sends still tracked, all lanes
 
-	over chan struct{} // closed when the connection is lost or given up
+	over   chan struct{} // closed when the connection is lost or given up
+	unused chan struct{} // closed by the watchdog: the quarantine has been idle
+
+	// Guarded by the sender's mu: the gates follow from them.
+	lanes   int  // open
+	live    bool // a lane was open, and the connection is not over
+	blocked bool
+	retired int // lanes with overdue confirms
 
 	mu      sync.Mutex
 	reason  string              // why it was ended, if by us
@@ -45,11 +53,11 @@ type guardedCall struct {
 	since time.Duration
 }
 
-func newSession(s *Sender, generation uint64, d dialled) *session {
+func newSession(s *Sender, r *role, generation uint64, d dialled) *session {
 	return &session{
-		s: s, generation: generation, addr: d.addr, conn: d.conn, wire: d.wire, frameMax: d.frameMax,
-		clock: newConfirmClock(), exchanges: newExchanges(s.gate),
-		over: make(chan struct{}), calls: make(map[int]guardedCall),
+		s: s, role: r, generation: generation, addr: d.addr, conn: d.conn, wire: d.wire, frameMax: d.frameMax,
+		clock: newConfirmClock(), exchanges: newExchanges(r.gate),
+		over: make(chan struct{}), unused: make(chan struct{}), calls: make(map[int]guardedCall),
 	}
 }
 
@@ -63,16 +71,17 @@ func (se *session) run(stop <-chan struct{}) error {
 	se.wg.Go(func() { se.watchBlocked(blocked) })
 	se.wg.Go(se.watchdog)
 	se.wg.Go(se.askExchanges)
-	for range se.s.cfg.Channels {
-		se.wg.Go(func() { se.keepLane(se.s.publish) })
+	for range se.role.channels {
+		se.wg.Go(se.keepLane)
 	}
-	se.wg.Go(func() { se.keepLane(se.s.quarantine) })
 
 	var lost *amqp.Error
 	select {
 	case lost = <-closed:
 	case <-stop:
 		se.setReason("the sender was closed")
+	case <-se.unused:
+		se.setReason("no suspects to send")
 	}
 	se.s.sessionOver(se)
 	close(se.over)
@@ -117,45 +126,34 @@ func (se *session) sayGoodbye() {
 	}
 }
 
-// keepLane keeps one lane of the role open until the session is over. A quarantine lane
-// is opened for its first send.
-func (se *session) keepLane(r *role) {
+// keepLane keeps one lane open until the session is over.
+func (se *session) keepLane() {
 	for {
-		var first *pending
-		if r.alone {
-			select {
-			case first = <-r.queue:
-			case <-se.over:
-				return
-			}
-		}
-		l, err := se.openLane(r)
+		l, err := se.openLane()
 		if err != nil {
-			if first != nil {
-				se.s.requeue(first)
-			}
 			if se.waitReopen(err) {
 				continue
 			}
 			return
 		}
 		se.wg.Go(l.track)
-		if !r.alone {
-			se.s.laneUp(se)
-		}
-		l.run(first)
-		if !r.alone {
-			se.s.laneDown(se)
-		}
+		se.s.laneUp(se)
+		l.run()
+		se.s.laneDown(se)
 		if se.isOver() {
 			return
 		}
 	}
 }
 
+// waitReopen waits before the next try to open a channel. A connection can live on for
+// long without one: what is queued must not wait for it.
 func (se *session) waitReopen(err error) bool {
 	if !se.isOver() && !se.conn.IsClosed() {
-		se.s.log.Warn("open channel", "error", err, "generation", se.generation)
+		se.s.log.Warn("open channel", "error", err, "role", se.role.name, "generation", se.generation)
+		if se.s.lanes(se) == 0 {
+			se.s.deferAll(se.role, "no channel could be opened: "+err.Error())
+		}
 	}
 	timer := time.NewTimer(reopenDelay)
 	defer timer.Stop()
@@ -226,19 +224,19 @@ func (se *session) addTimedOut(n int) {
 	se.s.timedOutChanged(se)
 }
 
-// laneRetired counts a role's lanes with overdue confirms. Too many of them: the
-// connection is of no use.
-func (se *session) laneRetired(r *role) {
-	n := se.s.retire(r)
-	se.s.log.Warn("confirms overdue, channel retired", "role", r.name, "generation", se.generation,
+// laneRetired counts the lanes with overdue confirms. Too many of them: the connection is
+// of no use.
+func (se *session) laneRetired() {
+	n := se.s.retire(se, 1)
+	se.s.log.Warn("confirms overdue, channel retired", "role", se.role.name, "generation", se.generation,
 		"timeout", se.s.cfg.ConfirmTimeout, "retired", n)
 	if n > maxRetired {
 		se.kill(fmt.Sprintf("confirms overdue on %d channels", n))
 	}
 }
 
-func (se *session) channelException(r *role, cause *amqp.Error, unresolved int) {
-	se.s.log.Warn("channel closed by the broker", "role", r.name, "generation", se.generation,
+func (se *session) channelException(cause *amqp.Error, unresolved int) {
+	se.s.log.Warn("channel closed by the broker", "role", se.role.name, "generation", se.generation,
 		"code", cause.Code, "text", cause.Reason, "unresolved", unresolved)
 	if f := se.s.cfg.Observer.ChannelClosed; f != nil {
 		f(cause.Code, cause.Reason)

@@ -1,101 +1,107 @@
 package confirms
 
-// state is what is known of the present connection. The gate (anything may be sent) and
-// readiness (new work is taken on) follow from it.
+// state is what is known of the present connections. The gates (what is queued may be
+// sent) and readiness (new work is taken on) follow from it.
 type state struct {
-	session    *session // nil while there is no connection
+	session    *session // of publishing; nil before the first
+	isolated   *session // of the quarantine; nil while it has none
 	generation uint64
 	addr       string
-	lanes      int // publishing lanes that are open
-	live       bool
-	blocked    bool
-	retired    map[*role]int
 	lastErr    error
 }
 
-// change applies f to the state if se is the present session, and sets gate and
-// readiness. When the gate closes, what waits for an exchange's answer waits no more.
-func (s *Sender) change(se *session, f func(*state)) {
+// change applies f, which changes se's part of the state, if se is a present session, and
+// sets gates and readiness. When a gate closes, what waits for an exchange's answer waits no
+// more.
+func (s *Sender) change(se *session, f func()) {
 	s.mu.Lock()
-	if se != s.state.session {
+	if se != s.state.session && se != s.state.isolated {
 		s.mu.Unlock()
 		return
 	}
-	f(&s.state)
+	f()
 	closed := s.derive()
 	s.mu.Unlock()
-	if closed && se != nil {
+	for _, se := range closed {
 		for _, p := range se.exchanges.flush() {
 			s.requeue(p)
 		}
 	}
 }
 
-// derive sets gate and readiness and reports whether the gate was closed by it. Called
-// with mu held, so that they change in the order of the causes.
-func (s *Sender) derive() (gateClosed bool) {
-	st := &s.state
-	open := st.live && !st.blocked
-	gateClosed = s.gate.set(open) && !open
-	ready := open && st.lanes > 0 && !s.closing.Load() && st.session != nil && st.session.timedOut.Load() == 0
+// derive sets gates and readiness and returns the sessions whose gate was closed by it.
+// Called with mu held, so that they change in the order of the causes.
+//
+// The quarantine's gate needs no connection of its own to be open: suspects wait for it
+// (see isolate), but only where publishing works.
+func (s *Sender) derive() (gateClosed []*session) {
+	se, isolated := s.state.session, s.state.isolated
+	open := se != nil && se.live && !se.blocked
+	if s.publish.gate.set(open) && !open {
+		gateClosed = append(gateClosed, se)
+	}
+	quarantine := open && (isolated == nil || !isolated.blocked)
+	if s.quarantine.gate.set(quarantine) && !quarantine && isolated != nil {
+		gateClosed = append(gateClosed, isolated)
+	}
+	ready := open && se.lanes > 0 && !s.closing.Load() && se.timedOut.Load() == 0
 	s.ready.set(ready)
 	s.room.setReady(ready)
 	return gateClosed
 }
 
 func (s *Sender) laneUp(se *session) {
-	s.change(se, func(st *state) { st.lanes++; st.live = true })
+	s.change(se, func() { se.lanes++; se.live = true })
 }
 
-func (s *Sender) laneDown(se *session) { s.change(se, func(st *state) { st.lanes-- }) }
+func (s *Sender) laneDown(se *session) { s.change(se, func() { se.lanes-- }) }
 
-func (s *Sender) timedOutChanged(se *session) { s.change(se, func(*state) {}) }
+// lanes returns how many lanes of the session are open.
+func (s *Sender) lanes(se *session) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return se.lanes
+}
+
+func (s *Sender) timedOutChanged(se *session) { s.change(se, func() {}) }
 
 func (s *Sender) setBlocked(se *session, blocked bool, reason string) {
-	s.change(se, func(st *state) { st.blocked = blocked })
+	s.change(se, func() { se.blocked = blocked })
 	if blocked {
-		s.log.Warn("the broker blocked the connection: storing only", "reason", reason, "generation", se.generation)
+		s.log.Warn("the broker blocked the connection: storing only", "reason", reason, "role", se.role.name,
+			"generation", se.generation)
 	} else {
-		s.log.Info("the broker released the connection", "generation", se.generation)
+		s.log.Info("the broker released the connection", "role", se.role.name, "generation", se.generation)
 	}
-	if f := s.cfg.Observer.Blocked; f != nil {
+	if f := s.cfg.Observer.Blocked; f != nil && !se.role.alone {
 		f(blocked, reason)
 	}
 }
 
-// sessionOver closes the gate before the session's sends are concluded.
+// sessionOver closes the publishing gate before the session's sends are concluded.
 func (s *Sender) sessionOver(se *session) {
-	s.change(se, func(st *state) { st.live = false })
+	s.change(se, func() { se.live = false })
 }
 
-// retire counts a retired lane of the role and returns how many there are now.
-func (s *Sender) retire(r *role) (n int) {
+// retire adds n to the session's retired lanes and returns how many there are now.
+func (s *Sender) retire(se *session, n int) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.state.retired == nil {
-		s.state.retired = make(map[*role]int)
-	}
-	s.state.retired[r]++
-	return s.state.retired[r]
-}
-
-// retiredGone takes a closed retired lane off the count.
-func (s *Sender) retiredGone(r *role) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.state.retired[r]--
+	se.retired += n
+	return se.retired
 }
 
 // whyNotSent is the text of a deferred outcome.
-func (s *Sender) whyNotSent() string {
+func (s *Sender) whyNotSent(r *role) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	se, isolated := s.state.session, s.state.isolated
 	switch {
 	case s.closing.Load():
 		return "the sender is closed"
-	case s.state.blocked:
+	case se != nil && se.blocked, r.alone && isolated != nil && isolated.blocked:
 		return "the broker blocks the connection"
-	case !s.state.live:
+	case se == nil || !se.live:
 		return "no connection to the broker"
 	}
 	return "too late to send within the time given"

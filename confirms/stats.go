@@ -6,7 +6,8 @@ import (
 	"github.com/transmsg/transmsg/model"
 )
 
-// Stats is a snapshot of a [Sender]. Counters only grow.
+// Stats is a snapshot of a [Sender]. Counters only grow. Connected to Addr are those of the
+// publishing connection; the sends are those of the quarantine's connection too.
 type Stats struct {
 	Ready      bool
 	Connected  bool
@@ -29,11 +30,17 @@ func (s *Sender) Stats() Stats {
 	n, bytes := s.room.used()
 	s.mu.Lock()
 	st := Stats{
-		Ready: s.ready.get(), Connected: s.state.live, Blocked: s.state.blocked,
-		Generation: s.state.generation, Addr: s.state.addr, Pending: n, PendingBytes: bytes,
+		Ready: s.ready.get(), Generation: s.state.generation, Addr: s.state.addr,
+		Pending: n, PendingBytes: bytes,
 	}
 	if se := s.state.session; se != nil {
-		st.InFlight, st.TimedOut = int(se.inFlight.Load()), int(se.timedOut.Load())
+		st.Connected, st.Blocked = se.live, se.blocked
+	}
+	for _, se := range [...]*session{s.state.session, s.state.isolated} {
+		if se != nil {
+			st.InFlight += int(se.inFlight.Load())
+			st.TimedOut += int(se.timedOut.Load())
+		}
 	}
 	s.mu.Unlock()
 	c := &s.counts

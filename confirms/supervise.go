@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
-	"sync"
 	"time"
 )
 
@@ -15,25 +14,16 @@ const (
 	repeatLog = time.Minute
 )
 
-// supervise keeps a session running until stop closes: one connection at a time, a new
+// supervise keeps the publishing session running until ctx ends, with stop: one connection at a time, a new
 // one with jittered backoff after it is lost, for ever.
-func (s *Sender) supervise() {
-	defer close(s.ended)
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
-	var wg sync.WaitGroup
-	defer wg.Wait()
-	wg.Go(func() {
-		<-s.stop // supervise ends only when it is closed
-		cancel()
-	})
+func (s *Sender) supervise(ctx context.Context) {
 	next := rand.IntN(len(s.cfg.Addrs))
 	for generation := uint64(1); ctx.Err() == nil; {
 		d, ok := s.dialUntil(ctx, &next)
 		if !ok {
 			return
 		}
-		se := newSession(s, generation, d)
+		se := newSession(s, s.publish, generation, d)
 		generation++
 		s.connected(se)
 		err := se.run(s.stop)
@@ -98,7 +88,7 @@ func (s *Sender) dialFailed(err error) {
 
 func (s *Sender) connected(se *session) {
 	s.mu.Lock()
-	s.state = state{session: se, generation: se.generation, addr: se.addr}
+	s.state.session, s.state.generation, s.state.addr, s.state.lastErr = se, se.generation, se.addr, nil
 	s.mu.Unlock()
 	s.frameMax.Store(int64(se.frameMax))
 	s.log.Info("connected to the broker", "addr", se.addr, "generation", se.generation, "frame_max", se.frameMax)
@@ -120,40 +110,5 @@ func (s *Sender) disconnected(se *session, err error) {
 	}
 	if f := s.cfg.Observer.Disconnected; f != nil {
 		f(se.generation, err)
-	}
-}
-
-// deferQueued gives the sends that wait in the queues while the gate is closed their
-// outcome: the rows are safe, and the compensator sends them.
-func (s *Sender) deferQueued() {
-	for {
-		select {
-		case <-s.gate.whenOff():
-		case <-s.ended:
-		}
-		select {
-		case p := <-s.publish.queue:
-			p.deferred(s.whyNotSent())
-		case p := <-s.quarantine.queue:
-			p.deferred(s.whyNotSent())
-		case <-s.gate.whenOn():
-		case <-s.ended:
-			s.deferRest()
-			return
-		}
-	}
-}
-
-// deferRest empties the queues when nothing puts anything there any more.
-func (s *Sender) deferRest() {
-	for {
-		select {
-		case p := <-s.publish.queue:
-			p.deferred(s.whyNotSent())
-		case p := <-s.quarantine.queue:
-			p.deferred(s.whyNotSent())
-		default:
-			return
-		}
 	}
 }

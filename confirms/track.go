@@ -56,7 +56,7 @@ func (l *lane) track() {
 				retiredAt = l.se.clock.now()
 				l.retire()
 			}
-			if retiredAt > 0 && l.se.clock.now()-retiredAt > l.se.s.cfg.ConfirmTimeout {
+			if retiredAt > 0 && l.se.clock.now()-retiredAt > l.se.s.cfg.ConfirmTimeout && l.allTimedOut() {
 				l.discard()
 				return
 			}
@@ -216,11 +216,20 @@ func (l *lane) expire() bool {
 	return true
 }
 
+// allTimedOut reports whether every unconfirmed send is overdue: the sender may have sent
+// some more just before it saw the retirement.
+func (l *lane) allTimedOut() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	n := len(l.win.fifo)
+	return n == 0 || l.win.fifo[n-1].timedOut
+}
+
 // retire stops sending on this channel. The acks that still come are late acks.
 func (l *lane) retire() {
 	close(l.retired)
 	l.isRetired = true
-	l.se.laneRetired(l.role)
+	l.se.laneRetired()
 }
 
 // discard closes a retired channel: it is empty, or waited once more as long in vain.
@@ -238,8 +247,9 @@ func (l *lane) discard() {
 func (l *lane) conclude(cause *amqp.Error) {
 	close(l.dead)
 	<-l.ended // nothing is added from here on
-	if l.isRetired {
-		l.se.s.retiredGone(l.role)
+	connOpen := !l.se.conn.IsClosed()
+	if l.isRetired && connOpen {
+		l.se.s.retire(l.se, -1) // else it stays: what ended the connection may have been on it
 	}
 	if l.returns != nil {
 		for r := range l.returns {
@@ -260,14 +270,21 @@ func (l *lane) conclude(cause *amqp.Error) {
 			unresolved = append(unresolved, p)
 		}
 	}
-	l.judge(cause, unresolved)
+	l.judge(cause, connOpen, unresolved)
 }
 
 // judge decides what the end of the channel means for the sends without an answer.
-func (l *lane) judge(cause *amqp.Error, unresolved []*pending) {
-	if !isChannelException(cause, !l.se.conn.IsClosed()) {
+func (l *lane) judge(cause *amqp.Error, connOpen bool, unresolved []*pending) {
+	channel := isChannelException(cause, connOpen)
+	switch {
+	case channel:
+		l.se.channelException(cause, len(unresolved))
+	case !isConnectionException(cause):
 		code, text := model.CodeClosed, l.se.endText(cause)
-		if l.se.wire.failure() != nil {
+		switch {
+		case l.role.alone:
+			code = model.CodeSuspect // as before: nothing was learned of it
+		case l.se.wire.failure() != nil:
 			code = model.CodeWrite
 		}
 		for _, p := range unresolved {
@@ -275,8 +292,9 @@ func (l *lane) judge(cause *amqp.Error, unresolved []*pending) {
 		}
 		return
 	}
-	l.se.channelException(l.role, cause, len(unresolved))
-	if l.role.alone {
+	// A suspect is alone on its channel, and on its connection unless an overdue one is
+	// still out on another channel.
+	if l.role.alone && (channel || l.se.s.retire(l.se, 0) == 0) {
 		for _, p := range unresolved {
 			l.se.exchanges.forget(p.Message.Exchange)
 			l.settle(p, pinned(cause))

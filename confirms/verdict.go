@@ -52,8 +52,15 @@ func isChannelException(e *amqp.Error, connOpen bool) bool {
 	return connOpen
 }
 
+// isConnectionException reports whether the broker closed the whole connection because of
+// what was sent on it, such as 501 for a frame or 541 for a header that a queue could not
+// store. Not so 320 (an operator, a shutdown) and 530 (the connection is not allowed).
+func isConnectionException(e *amqp.Error) bool {
+	return e != nil && e.Server && e.Code != amqp.ConnectionForced && e.Code != amqp.NotAllowed
+}
+
 // pinned is the outcome of the one send that was alone on a channel when the broker
-// closed it.
+// closed it, or on a connection.
 func pinned(cause *amqp.Error) model.Outcome {
 	o := model.Outcome{Kind: model.Refused, Code: model.CodeOther, Text: closeText(cause)}
 	switch cause.Code {
@@ -69,7 +76,8 @@ func pinned(cause *amqp.Error) model.Outcome {
 
 // suspects says for each unresolved send of a channel that the broker closed whether it
 // may be the cause. The close carries no delivery tag: 404 and 403 name the exchange,
-// 406 for an oversize body its size. When the text fits none, all are suspect.
+// 406 for an oversize body its size. When the text fits none, all are suspect; so it is
+// when the connection was closed, which names not even the channel.
 func suspects(cause *amqp.Error, unresolved []*pending) []bool {
 	out := make([]bool, len(unresolved))
 	found := false

@@ -22,7 +22,7 @@ const (
 func (se *session) watchdog() {
 	ticker := time.NewTicker(watchTick)
 	defer ticker.Stop()
-	quiet, reads := 0, se.wire.sock.reads.Load()
+	quiet, idle, reads := 0, 0, se.wire.sock.reads.Load()
 	for {
 		select {
 		case <-se.over:
@@ -31,6 +31,12 @@ func (se *session) watchdog() {
 		}
 		if what, ok := se.overdueCall(); ok {
 			se.kill(fmt.Sprintf("%s: no answer within %s", what, callTimeout))
+			return
+		}
+		if idle++; !se.idle() {
+			idle = 0
+		} else if idle >= isolatedIdle {
+			close(se.unused)
 			return
 		}
 		now := se.wire.sock.reads.Load()
