@@ -55,7 +55,7 @@ const (
 	CodeNack          Code = "nack"          // nacked
 	CodeClosed        Code = "closed"        // unknown: channel or connection closed
 	CodeTimeout       Code = "timeout"       // unknown: no confirm in time
-	CodeSuspect       Code = "suspect"       // unknown: may be what closed the channel; sent alone next time
+	CodeSuspect       Code = "suspect"       // unknown: may be what closed channel or connection; goes alone
 	CodeWrite         Code = "write"         // unknown: the write to the socket broke
 	CodeNotSent       Code = "not-sent"      // deferred: gate closed, no room, or too late to send safely
 	CodeCorrupt       Code = "corrupt"       // the row's properties cannot be decoded
@@ -63,7 +63,7 @@ const (
 	CodeNewerCodec    Code = "newer-codec"   // the row was written by a newer version
 	CodeMaxAge        Code = "max-age"       // the row is older than the policy allows
 	CodeCrashLoop     Code = "crash-loop"    // claimed again and again and never settled
-	CodeOther         Code = "refused-other" // refused: any other channel exception
+	CodeOther         Code = "refused-other" // refused: any other channel or connection exception
 )
 
 // Outcome is what became of one send. It is a plain value.
