@@ -21,7 +21,8 @@ type Receipt struct {
 func (r *Receipt) ID() string { return r.id }
 
 // Done returns a channel that is closed when the outcome is known. It always is: a send
-// without an answer ends as unknown after the confirm timeout.
+// without an answer ends as unknown after the confirm timeout, in which the time is not
+// counted while the broker blocks the connection.
 func (r *Receipt) Done() <-chan struct{} { return r.done }
 
 // Wait returns the outcome of the first send when it is known, or ctx's error if that
