@@ -77,7 +77,8 @@ func configurationPage(root *cobra.Command) string {
 	walk(root)
 	var page strings.Builder
 	page.WriteString(configurationHead)
-	page.WriteString("| Flag | Environment | YAML key | Default | Meaning and bound | Verbs |\n|---|---|---|---|---|---|\n")
+	page.WriteString("| Flag | Environment | YAML key | Default | Meaning and bound | Verbs |\n")
+	page.WriteString("|---|---|---|---|---|---|\n")
 	rows := slices.SortedFunc(maps.Values(found), func(a, b *setting) int {
 		return cmp.Or(cmp.Compare(a.flag.Name, b.flag.Name), cmp.Compare(a.verbs[0], b.verbs[0]))
 	})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net/url"
 	"strings"
 	"sync"
 	"testing"
@@ -40,9 +41,9 @@ func TestC68_TwoReplaysSendEachMessageOnce(t *testing.T) {
 
 func twoReplays(t *testing.T, store string) {
 	const n = 1000
-	url := amqptest.VHost(t)
-	publishDead(t, store, url, n)
-	c := amqptest.Connect(t, url)
+	broker := amqptest.VHost(t)
+	publishDead(t, store, broker, n)
+	c := amqptest.Connect(t, broker)
 	if err := c.Queue(amqptest.QueueSpec{Name: "q"}); err != nil {
 		t.Fatal(err)
 	}
@@ -59,7 +60,7 @@ func twoReplays(t *testing.T, store string) {
 	if again := acted(t, replay...); again != 0 {
 		t.Errorf("a third call replayed %d messages, want 0", again)
 	}
-	daemon := start(t, nil, "compensator", "--store", store, "--amqp", url, "--http", "", "--interval", "50ms",
+	daemon := start(t, nil, "compensator", "--store", store, "--amqp", broker, "--http", "", "--interval", "50ms",
 		"--log-level", "warn")
 	waitFor(t, "all rows settled", func() bool { return listed(t, store) == 0 })
 	if _, code := daemon.stop(t); code != 0 {
@@ -74,7 +75,7 @@ func twoReplays(t *testing.T, store string) {
 }
 
 // publishDead stores n messages that no queue takes, with one attempt each.
-func publishDead(t *testing.T, store, url string, n int) {
+func publishDead(t *testing.T, store, broker string, n int) {
 	t.Helper()
 	var in strings.Builder
 	for i := range n {
@@ -82,7 +83,7 @@ func publishDead(t *testing.T, store, url string, n int) {
 	}
 	var out, errs syncBuffer
 	code := run(t.Context(), []string{
-		"publish", "--jsonl", "-", "--amqp", url, "--store", store, "--service", "shop", "--max-attempts", "1",
+		"publish", "--jsonl", "-", "--amqp", broker, "--store", store, "--service", "shop", "--max-attempts", "1",
 	}, strings.NewReader(in.String()), &out, &errs)
 	if rows := listed(t, store); code != exitKept || rows != n {
 		t.Fatalf("publish: exit %d, %d rows, want %d and %d: %s", code, rows, exitKept, n, errs.String())
@@ -98,4 +99,36 @@ func acted(t *testing.T, args ...string) int {
 		t.Errorf("%s: exit %d: %q: %v: %s", strings.Join(args[:2], " "), code, out, err, errs)
 	}
 	return result.Messages
+}
+
+// The command that a preview prints repeats the flags without the password in them.
+func TestC28_PreviewHidesThePassword(t *testing.T) {
+	t.Parallel()
+	dsn, drop, err := dbtest.NewPostgres(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := drop(); err != nil {
+			t.Error(err)
+		}
+	})
+	u, err := url.Parse(dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	u.User = url.UserPassword(u.User.Username(), canary+"/&%") // the server trusts any
+	store := u.String()
+	if code, _, errs := runIn(t, "migrate", "up", "--store", store); code != 0 {
+		t.Fatalf("migrate: exit %d: %s", code, errs)
+	}
+	publishDead(t, store, amqptest.VHost(t), 1)
+	for _, args := range [][]string{
+		{"messages", "replay", "--all"}, {"messages", "discard", "--all", "--json"},
+	} {
+		code, out, errs := runIn(t, append(args, "--store", store)...)
+		if code != 0 || !strings.Contains(out, "xxxxx") || strings.Contains(out+errs, canary) {
+			t.Errorf("%v: exit %d, want a command with xxxxx: %s%s", args, code, out, errs)
+		}
+	}
 }
