@@ -119,7 +119,8 @@ func TestTrackerWalk(t *testing.T) {
 		defer w.close(t)
 		// Some are listed twice: they come more often.
 		actions := []func(*rapid.T){
-			w.send, w.send, w.send, w.confirm, w.confirm, w.returned, w.returned, w.burst, w.closeChannel, w.closeAll, w.block,
+			w.send, w.send, w.send, w.confirm, w.confirm, w.returned, w.returned, w.burst,
+			w.closeChannel, w.closeAll, w.block,
 		}
 		for range rapid.IntRange(1, trackerSteps).Draw(t, "steps") {
 			actions[rapid.IntRange(0, len(actions)-1).Draw(t, "action")](t)

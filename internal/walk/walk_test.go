@@ -149,8 +149,9 @@ func (w *walk) table(t *rapid.T) map[string]row {
 		var id string
 		var r row
 		var left int64
-		if err := rows.Scan(&id, &r.Status, &r.Attempts, &r.Failures, &r.Claims, &r.Version, &r.Epoch, &r.Owner, &r.Body,
-			&left); err != nil {
+		err := rows.Scan(&id, &r.Status, &r.Attempts, &r.Failures, &r.Claims, &r.Version, &r.Epoch, &r.Owner,
+			&r.Body, &left)
+		if err != nil {
 			t.Fatal(err)
 		}
 		// The walk itself takes seconds, never minutes: rounding finds the minute that was meant.

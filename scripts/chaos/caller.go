@@ -29,8 +29,13 @@ func (c *caller) act(ctx context.Context) error {
 		weight int
 		do     func(context.Context) error
 	}{
-		{50, c.publish}, {15, c.publishBatch}, {4, c.publishLater}, {3, c.publishInvalid},
-		{20, c.commit}, {5, c.rollBack}, {3, c.forget},
+		{50, c.publish},
+		{15, c.publishBatch},
+		{4, c.publishLater},
+		{3, c.publishInvalid},
+		{20, c.commit},
+		{5, c.rollBack},
+		{3, c.forget},
 	}
 	total := 0
 	for _, k := range kinds {

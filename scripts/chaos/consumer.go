@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -78,7 +79,8 @@ func (c *counter) session(ctx context.Context) error {
 	paused := c.paused
 	c.cut = cancel
 	c.mu.Unlock()
-	conn, err := amqp.DialConfig(c.url, amqp.Config{Dial: amqp.DefaultDial(2 * time.Second), Heartbeat: 5 * time.Second})
+	cfg := amqp.Config{Dial: amqp.DefaultDial(2 * time.Second), Heartbeat: 5 * time.Second}
+	conn, err := amqp.DialConfig(c.url, cfg)
 	if err != nil {
 		return err
 	}
@@ -106,8 +108,8 @@ func (c *counter) session(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
 		return nil
-	case <-closed:
-		return errors.New("connection closed")
+	case err := <-closed: // nil for an orderly end
+		return fmt.Errorf("connection closed: %w", err)
 	}
 }
 

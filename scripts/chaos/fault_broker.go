@@ -55,7 +55,8 @@ func exchangeGone(ctx context.Context, f *fault) (proof, error) {
 
 func bindingGone(ctx context.Context, f *fault) (proof, error) {
 	r := f.single()
-	if err := f.topology(func(c *amqptest.Client) error { return c.Unbind(r.queues[0], r.exchange, r.key) }); err != nil {
+	unbind := func(c *amqptest.Client) error { return c.Unbind(r.queues[0], r.exchange, r.key) }
+	if err := f.topology(unbind); err != nil {
 		return proof{}, err
 	}
 	// More than the few that are never routable.

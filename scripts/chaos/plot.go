@@ -40,7 +40,8 @@ func plot(samples []sample) []byte {
 			plotLeft, top+plotHeight, plotWidth-20, top+plotHeight)
 		fmt.Fprintf(&b, `<polyline points="%s" fill="none" stroke="#0969da" stroke-width="1.5"/>`+"\n", points.String())
 	}
-	fmt.Fprintf(&b, `<text x="%d" y="%d" fill="#57606a" text-anchor="end">%.0f s</text>`+"\n", plotWidth-20, height-8, end)
+	fmt.Fprintf(&b, `<text x="%d" y="%d" fill="#57606a" text-anchor="end">%.0f s</text>`+"\n",
+		plotWidth-20, height-8, end)
 	b.WriteString("</svg>\n")
 	return b.Bytes()
 }

@@ -13,7 +13,9 @@ func (s *summary) addTimes(r *run) {
 	slices.Sort(oks)
 	arrived := slices.Clone(r.counter.times)
 	slices.Sort(arrived)
-	s.LongestStallMS = max(longestGap(oks, r.faults, r.begin, r.end), longestGap(arrived, r.faults, r.begin, r.end)) / 1e6
+	for _, times := range [][]int64{oks, arrived} {
+		s.LongestStallMS = max(s.LongestStallMS, longestGap(times, r.faults, r.begin, r.end)/1e6)
+	}
 	for _, d := range r.faults {
 		if d.To >= r.end {
 			continue

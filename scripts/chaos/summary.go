@@ -70,8 +70,9 @@ func (s *summary) failAll(what string, stories []string) {
 // summarize weighs a run that has ended, or tells why it could not.
 func (r *run) summarize(err error) summary {
 	s := summary{
-		Name: "chaos", Seed: r.opts.seed, Store: r.opts.store, Seconds: r.opts.seconds, Pass: true, Breaches: []string{},
-		Causes: map[string]int{}, FaultKinds: map[string]int{}, Bites: map[string]int{},
+		Name: "chaos", Seed: r.opts.seed, Store: r.opts.store, Seconds: r.opts.seconds, Pass: true,
+		Breaches: []string{},
+		Causes:   map[string]int{}, FaultKinds: map[string]int{}, Bites: map[string]int{},
 		RecoveryMS: map[string]recovery{}, Died: []string{},
 	}
 	if err != nil {

@@ -84,7 +84,12 @@ func (c *caller) business(ctx context.Context, tx *sql.Tx, out *publisher.Tx, is
 	before := c.rng.IntN(2) == 0
 	for _, step := range []func() error{
 		func() error { return bump(ctx, tx, first) },
-		func() error { return publishIf(before, ctx, out, is) },
+		func() error {
+			if storm {
+				c.rest(ctx) // holds what it has locked
+			}
+			return publishIf(before, ctx, out, is)
+		},
 		func() error {
 			err := bump(ctx, tx, second)
 			if swallow {

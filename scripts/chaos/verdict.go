@@ -56,7 +56,8 @@ func (e *evidence) weigh() account {
 		case verdictNo:
 			a.no++
 			if status, there := e.rows[id]; there {
-				a.phantom = append(a.phantom, fmt.Sprintf("%s stored (%s) though not published: %s", id, status, e.story(id)))
+				a.phantom = append(a.phantom,
+					fmt.Sprintf("%s stored (%s) though not published: %s", id, status, e.story(id)))
 			}
 		default:
 			a.maybe++
@@ -119,7 +120,8 @@ func (e *evidence) story(id string) string {
 	if m := e.book.intents[id]; m != nil {
 		s = "route " + m.route
 		for _, c := range m.calls {
-			s += fmt.Sprintf("; call at %s: %s until %s (%s)", e.when(c.at), word(string(c.verdict)), e.when(c.done), c.why)
+			s += fmt.Sprintf("; call at %s: %s until %s (%s)",
+				e.when(c.at), word(string(c.verdict)), e.when(c.done), c.why)
 		}
 	}
 	for _, x := range e.book.sends[id] {

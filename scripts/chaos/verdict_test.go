@@ -19,7 +19,8 @@ type stage struct {
 func newStage(t *testing.T) *stage {
 	b := newBook()
 	s := &stage{t: t, take: map[string]func(string) error{}, evidence: &evidence{
-		book: b, counter: &counter{got: map[place]*arrivals{}}, members: map[string]*member{}, rows: map[string]string{},
+		book: b, counter: &counter{got: map[place]*arrivals{}}, members: map[string]*member{},
+		rows: map[string]string{},
 	}}
 	for _, name := range []string{"p", "c1", "c2"} {
 		s.members[name] = &member{spec: childSpec{Name: name}}
@@ -152,7 +153,9 @@ func TestRepeatsWantACause(t *testing.T) {
 		"database": {40, "acked", func(s *stage) {
 			s.faults = []done{{Database: true, From: 35, To: 45}}
 		}, causeDatabase},
-		"database, earlier":   {40, "acked", func(s *stage) { s.faults = []done{{Database: true, From: 5, To: 39}} }, ""},
+		"database, earlier": {40, "acked", func(s *stage) {
+			s.faults = []done{{Database: true, From: 5, To: 39}}
+		}, ""},
 		"a fault of another":  {40, "acked", func(s *stage) { s.faults = []done{{From: 35, To: 45}} }, ""},
 		"paused":              {40, "acked", func(s *stage) { s.paused("p", leaseWorth) }, causePause},
 		"paused for a moment": {40, "acked", func(s *stage) { s.paused("p", 1) }, ""},

@@ -108,7 +108,7 @@ func (w *world) topology(do func(*amqptest.Client) error) error {
 	if err != nil {
 		return err
 	}
-	defer c.Close() //nolint:errcheck // the broker may just be ending it
+	defer c.Close() // the broker may just be ending it
 	return do(c)
 }
 
