@@ -40,6 +40,11 @@ publisher/gormtx     - gorm.io/gorm                    allowed
 compensator          - ./confirms                      allowed
 compensator          - ./publisher                     refused
 compensator          - github.com/rabbitmq/amqp091-go  refused
+compensator          - ./alert                         refused
+compensator          - github.com/nicholas-fedor/shoutrrr refused
+alert                - ./model                         allowed
+alert                - ./compensator                   refused
+alert                - github.com/nicholas-fedor/shoutrrr allowed
 transmsgtest         - testing                         allowed
 transmsgtest         - ./internal/amqptest             refused
 cmd/transmsg         - ./compensator                   allowed
@@ -55,7 +60,7 @@ trap 'rm -rf "$dir"' EXIT
 cp go.mod go.sum .golangci.yml "$dir/"
 
 # Stand-ins for our packages, so that imports of them resolve.
-for folder in model confirms internal/{settle,amqptest,dbtest} store/gormstore publisher compensator; do
+for folder in model confirms internal/{settle,amqptest,dbtest} store/gormstore publisher compensator alert; do
   mkdir -p "$dir/$folder"
   printf 'package %s\n' "${folder##*/}" >"$dir/$folder/doc.go"
 done
