@@ -38,6 +38,7 @@ type compensatorOptions struct {
 	drain      time.Duration
 	http       string
 	care       careOptions
+	alerts     alertOptions
 	fs         *pflag.FlagSet
 }
 
@@ -47,6 +48,7 @@ func (o *compensatorOptions) bind(fs *pflag.FlagSet) {
 	o.amqp.bind(fs)
 	o.policy.bind(fs)
 	o.redis.bind(fs)
+	o.alerts.bind(fs)
 	o.log.bind(fs, "info")
 	set := pflag.NewFlagSet("", pflag.ContinueOnError)
 	set.StringSliceVar(&o.services, "services", nil, "send the messages of these services only (default all)")
@@ -92,6 +94,13 @@ func (a *app) compensate(ctx context.Context, o *compensatorOptions) (err error)
 	cfg, senderCfg, err := o.configs(a, log)
 	if err != nil {
 		return err
+	}
+	sink, err := o.alerts.alerter(a, log)
+	if err != nil {
+		return err
+	}
+	if sink != nil { // a nil Alerter is the log
+		cfg.Alerter = sink
 	}
 	store, err := a.openStore(ctx, &o.store, log)
 	if err != nil {

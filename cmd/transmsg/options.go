@@ -20,13 +20,18 @@ import (
 func readSecret(setting, path string) (string, error) {
 	b, err := os.ReadFile(path)
 	if err != nil {
-		var pathErr *fs.PathError
-		if errors.As(err, &pathErr) {
-			err = pathErr.Err
-		}
-		return "", fmt.Errorf("--%s: read %s: %w", setting, path, err)
+		return "", fmt.Errorf("--%s: read %s: %w", setting, path, pathCause(err))
 	}
 	return strings.TrimRight(string(b), "\r\n"), nil
+}
+
+// pathCause is why a file cannot be read, without its name.
+func pathCause(err error) error {
+	var pathErr *fs.PathError
+	if errors.As(err, &pathErr) {
+		return pathErr.Err
+	}
+	return err
 }
 
 // defaultStore is the SQLite file of verbs that work without a database of yours.

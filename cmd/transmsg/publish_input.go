@@ -204,11 +204,7 @@ func (a *app) open(what, path string) (io.Reader, func(), error) {
 	}
 	file, err := os.Open(path)
 	if err != nil {
-		var pathErr *os.PathError
-		if errors.As(err, &pathErr) {
-			err = pathErr.Err
-		}
-		return nil, nil, usagef("%s: open %s: %w", what, path, err)
+		return nil, nil, usagef("%s: open %s: %w", what, path, pathCause(err))
 	}
 	return file, func() { _ = file.Close() }, nil // it was only read
 }

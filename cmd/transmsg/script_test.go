@@ -10,6 +10,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"slices"
@@ -22,6 +23,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/transmsg/transmsg/alert"
 	"github.com/transmsg/transmsg/internal/amqptest"
 	"github.com/transmsg/transmsg/internal/dbtest"
 )
@@ -42,6 +44,8 @@ const patience = 30 * time.Second
 //	get CODE URL TEXT       poll until URL answers CODE with a body that contains TEXT
 //	listed N ARGS...        poll `transmsg messages list --json ARGS` until it has N lines
 //	binary FILE             write all 256 byte values
+//	webhook CODE FILE       a server at $HOOK that answers CODE and adds each body to FILE, once its
+//	                        signature by the secret "s3cret-of-the-test" is verified
 //	term                    send SIGTERM to all background processes
 func TestScripts(t *testing.T) {
 	testscript.Run(t, scriptParams("testdata", ""))
@@ -74,6 +78,7 @@ func scriptParams(dir, kind string) testscript.Params {
 			"get":        scriptGet,
 			"listed":     scriptListed,
 			"binary":     scriptBinary,
+			"webhook":    scriptWebhook,
 			"term":       scriptTerm,
 		},
 		RequireExplicitExec: true,
@@ -281,6 +286,37 @@ func scriptBinary(ts *testscript.TestScript, neg bool, args []string) {
 		all[i] = byte(i)
 	}
 	ts.Check(os.WriteFile(ts.MkAbs(args[0]), all, 0o600))
+}
+
+func scriptWebhook(ts *testscript.TestScript, neg bool, args []string) {
+	want(ts, neg, len(args) == 2, "webhook CODE FILE")
+	code, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	path := ts.MkAbs(args[1])
+	var one sync.Mutex
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		one.Lock()
+		defer one.Unlock()
+		body, err := io.ReadAll(r.Body)
+		if err == nil {
+			err = alert.Verify([]byte("s3cret-of-the-test"), r.Header.Get(alert.SignatureHeader), body, time.Minute)
+		}
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusForbidden)
+			return
+		}
+		file, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+		if err == nil {
+			_, err = file.Write(append(body, '\n'))
+			err = errors.Join(err, file.Close())
+		}
+		if err != nil {
+			code = http.StatusInternalServerError
+		}
+		w.WriteHeader(code)
+	}))
+	ts.Defer(server.Close)
+	ts.Setenv("HOOK", server.URL)
 }
 
 func scriptTerm(ts *testscript.TestScript, neg bool, args []string) {

@@ -75,6 +75,23 @@ func TestC28_NoSecretInOutput(t *testing.T) {
 		{"redis with a bad escape", daemon("--store", store, "--redis", "redis://app:"+canary+"%zz@h"), nil},
 		{"redis down, broker refuses", daemon("--store", store, "--redis", "redis://:"+canary+"@127.0.0.1:1",
 			"--amqp", "amqp://app:"+canary+"@127.0.0.1/", "--lock-pause"), nil},
+		{"webhook down", []string{"alert", "test", "--alert-webhook", "http://app:" + canary + "@127.0.0.1:1/" + canary}, nil},
+		{"webhook with a bad URL", []string{"alert", "test", "--alert-webhook", "ftp://h/" + canary + "%zz"}, nil},
+		{
+			"webhook's secret without a webhook",
+			[]string{"alert", "test", "--alert-webhook-secret-file", secretFile("s", canary)}, nil,
+		},
+		{"chat down", []string{"alert", "test", "--alert-url", "generic+http://127.0.0.1:1/" + canary + "?x=" + canary}, nil},
+		{"chat with a bad token", []string{"alert", "test", "--alert-url", "slack://" + canary + "@channel"}, nil},
+		{"chat of no known kind", []string{"alert", "test", "--alert-url", canary + "://" + canary}, nil},
+		{"chats in a file", []string{"alert", "test", "--alert-url-file", secretFile("c", "discord://"+canary)}, nil},
+		{
+			"daemon with sinks that are down", daemon("--store", store, "--amqp", "amqp://127.0.0.1:1/", "--oldest-ready", "1s",
+				"--alert-window", "1s", "--alert-webhook", "http://127.0.0.1:1/"+canary,
+				"--alert-url", "generic+http://127.0.0.1:1/"+canary), nil,
+		},
+		{"tls key that is none", publish("--amqp", "amqps://h/", "--amqp-tls-cert", secretFile("k", canary),
+			"--amqp-tls-key", secretFile("k", canary)), nil},
 		{"demo", []string{"demo", "--log-level", "debug", "--amqp", "amqp://app:" + canary + "@127.0.0.1:1/"}, nil},
 		{
 			"help with everything set",

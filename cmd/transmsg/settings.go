@@ -89,13 +89,13 @@ func flagWords(f *pflag.Flag) []string {
 
 // knownSettings are the settings of all verbs: one file and one environment may serve
 // several verbs.
-func knownSettings(root *cobra.Command) map[string]bool {
-	known := map[string]bool{}
+func knownSettings(root *cobra.Command) map[string]*pflag.Flag {
+	known := map[string]*pflag.Flag{}
 	var walk func(*cobra.Command)
 	walk = func(c *cobra.Command) {
 		c.LocalFlags().VisitAll(func(f *pflag.Flag) {
 			if _, ok := f.Annotations[settingMark]; ok {
-				known[f.Name] = true
+				known[f.Name] = f
 			}
 		})
 		for _, sub := range c.Commands() {
@@ -107,7 +107,7 @@ func knownSettings(root *cobra.Command) map[string]bool {
 }
 
 // loadEnv returns the TRANSMSG_ variables by setting.
-func (a *app) loadEnv(known map[string]bool) (map[string]string, error) {
+func (a *app) loadEnv(known map[string]*pflag.Flag) (map[string]string, error) {
 	k := koanf.New("\x00") // no nesting: a variable is one setting
 	err := k.Load(env.Provider("\x00", env.Opt{
 		Prefix:      envPrefix,
@@ -124,7 +124,7 @@ func (a *app) loadEnv(known map[string]bool) (map[string]string, error) {
 		if strings.HasPrefix(name, "test-") {
 			continue // where the project's own tests find their servers
 		}
-		if !known[name] && name != "config" {
+		if known[name] == nil && name != "config" {
 			return nil, usagef("unknown environment variable %s%s; unset it",
 				envName(name), didYouMean(name, slices.Collect(maps.Keys(known)), "", envName))
 		}
@@ -134,7 +134,7 @@ func (a *app) loadEnv(known map[string]bool) (map[string]string, error) {
 }
 
 // loadFile returns the keys of the --config file by setting.
-func (a *app) loadFile(known map[string]bool) (map[string]string, error) {
+func (a *app) loadFile(known map[string]*pflag.Flag) (map[string]string, error) {
 	if a.configFile == "" {
 		return nil, nil
 	}
@@ -148,13 +148,17 @@ func (a *app) loadFile(known map[string]bool) (map[string]string, error) {
 	}
 	out := map[string]string{}
 	for _, name := range slices.Sorted(maps.Keys(k.All())) {
-		if !known[name] {
+		if known[name] == nil {
 			return nil, usagef("unknown key %q in %s%s",
 				name, a.configFile, didYouMean(name, slices.Collect(maps.Keys(known)), ""))
 		}
 		switch v := k.Get(name).(type) {
 		case []any:
-			out[name] = strings.Join(k.Strings(name), ",")
+			separator := ","
+			if known[name].Value.Type() == urlListType {
+				separator = " "
+			}
+			out[name] = strings.Join(k.Strings(name), separator)
 		case nil:
 			return nil, usagef("key %s of %s has no value", name, a.configFile)
 		default:

@@ -4,9 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 
 	"github.com/spf13/pflag"
@@ -90,11 +88,7 @@ func (o *tlsOptions) load(context.Context) (*tls.Config, error) {
 func (o *tlsOptions) read(flag, path string) ([]byte, error) {
 	b, err := os.ReadFile(path)
 	if err != nil {
-		var pathErr *fs.PathError
-		if errors.As(err, &pathErr) {
-			err = pathErr.Err
-		}
-		return nil, fmt.Errorf("--%s-tls-%s: read %s: %w", o.name, flag, path, err)
+		return nil, fmt.Errorf("--%s-tls-%s: read %s: %w", o.name, flag, path, pathCause(err))
 	}
 	return b, nil
 }
