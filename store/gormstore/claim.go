@@ -2,7 +2,6 @@ package gormstore
 
 import (
 	"context"
-	"database/sql"
 	"fmt"
 	"time"
 
@@ -38,7 +37,7 @@ func (s *Store) Claim(ctx context.Context, c model.Claim) (model.Claimed, error)
 		return model.Claimed{}, fmt.Errorf("gormstore: claim: Lease %s must be positive", c.Lease)
 	}
 	var out model.Claimed
-	err := s.inTx(ctx, "claim", func(tx *sql.Tx) error {
+	err := s.inTx(ctx, "claim", func(tx dbTx) error {
 		candidates, more, err := s.findDue(ctx, tx, c)
 		if err != nil || len(candidates) == 0 {
 			out = model.Claimed{}
@@ -61,7 +60,7 @@ const inOrder = "SELECT set_config('enable_sort', 'off', true), set_config('enab
 	"set_config('enable_seqscan', 'off', true)"
 
 // findDue locks the ids of due rows within the bounds.
-func (s *Store) findDue(ctx context.Context, tx *sql.Tx, c model.Claim) (list []due, more bool, err error) {
+func (s *Store) findDue(ctx context.Context, tx dbTx, c model.Claim) (list []due, more bool, err error) {
 	if s.d.name == dialectPostgres {
 		if _, err := tx.ExecContext(ctx, inOrder); err != nil {
 			return nil, false, err
@@ -98,7 +97,7 @@ func (s *Store) dueQuery(c model.Claim) (query string, args []any) {
 }
 
 // take sets the lease on the candidates and reads them.
-func (s *Store) take(ctx context.Context, tx *sql.Tx, c model.Claim, list []due) ([]model.TransMessage, error) {
+func (s *Store) take(ctx context.Context, tx dbTx, c model.Claim, list []due) ([]model.TransMessage, error) {
 	ids := make([]string, len(list))
 	for i, d := range list {
 		ids[i] = d.id

@@ -52,7 +52,8 @@ func migrated(t *testing.T, dsn string, o gormstore.Options) *gormstore.Store {
 }
 
 // TestConformance gives each of the suite's tests tables of its own by a prefix: that is
-// cheaper than databases, and tests the prefix.
+// cheaper than databases, and tests the prefix. A SQLite file has one writer, so there each
+// test has its own.
 func TestConformance(t *testing.T) {
 	for _, server := range servers {
 		t.Run(server.name, func(t *testing.T) {
@@ -60,6 +61,10 @@ func TestConformance(t *testing.T) {
 			dsn := server.dsn(t)
 			var n atomic.Int64
 			storetest.Run(t, func(t *testing.T) storetest.Store {
+				dsn := dsn
+				if server.name == "sqlite" {
+					dsn = server.dsn(t)
+				}
 				return migrated(t, dsn, gormstore.Options{Prefix: fmt.Sprintf("t%d_", n.Add(1))})
 			})
 		})

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"time"
 
 	"github.com/go-sql-driver/mysql"
 	"github.com/jackc/pgx/v5"
@@ -30,13 +31,11 @@ func (t target) open(o Options) (*sql.DB, error) {
 		if err != nil {
 			return nil, errors.New("the dsn's settings are refused by the driver")
 		}
-		return sql.OpenDB(readCommitted{c}), nil
+		return sql.OpenDB(session{c, mysqlSession(), cfg.Timeout + dialTimeout}), nil
 	case dialectPostgres:
-		return stdlib.OpenDB(*t.pg, stdlib.OptionBeforeConnect(o.beforePostgres),
-			stdlib.OptionAfterConnect(func(ctx context.Context, c *pgx.Conn) error {
-				_, err := c.Exec(ctx, setReadCommitted)
-				return err
-			})), nil
+		c := stdlib.GetConnector(*t.pg, stdlib.OptionBeforeConnect(o.beforePostgres))
+		within := t.pg.ConnectTimeout*time.Duration(1+len(t.pg.Fallbacks)) + dialTimeout
+		return sql.OpenDB(session{c, postgresSession(), within}), nil
 	default:
 		return sql.Open(sqlite.DriverName, t.sqlite)
 	}

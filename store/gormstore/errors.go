@@ -30,6 +30,8 @@ const (
 	classData
 	// classRetry: the transaction was undone by its rivals; the same again may pass.
 	classRetry
+	// classBusy: undone since a lock was not free in time; nothing of it is stored.
+	classBusy
 	// classReadOnly: refused by a server that is read only, such as a former primary.
 	classReadOnly
 )
@@ -41,6 +43,21 @@ func (c class) certain() bool { return c != classUnknown }
 type notSentError struct{ error }
 
 func (e notSentError) Unwrap() error { return e.error }
+
+// unknownError marks an error after which nobody knows what was committed.
+type unknownError struct{ error }
+
+func (e unknownError) Unwrap() error { return e.error }
+
+// commitError marks the error of a COMMIT. Only a server that says that rivals undid the
+// transaction, or a COMMIT that was never sent, is certain: MariaDB may answer "query
+// interrupted" to one that took effect.
+func commitError(err error) error {
+	if err == nil || errors.Is(err, driver.ErrBadConn) || pgconn.SafeToRetry(err) || classify(err) == classRetry {
+		return err
+	}
+	return unknownError{err}
+}
 
 // uncommitted marks the error of a statement inside a transaction that was not
 // committed: even if the connection broke, the server undoes it.
@@ -55,6 +72,7 @@ func uncommitted(err error) error {
 func classify(err error) class {
 	var (
 		notSent notSentError
+		unknown unknownError
 		my      *mysql.MySQLError
 		pg      *pgconn.PgError
 		lite    interface {
@@ -64,6 +82,8 @@ func classify(err error) class {
 		dial *net.OpError
 	)
 	switch {
+	case errors.As(err, &unknown):
+		return classUnknown
 	case errors.As(err, &notSent), errors.Is(err, driver.ErrBadConn), pgconn.SafeToRetry(err):
 		return classNotSent
 	case errors.Is(err, mysql.ErrPktTooLarge):
@@ -84,11 +104,17 @@ func classifyMySQL(e *mysql.MySQLError) class {
 	switch e.Number {
 	case 1062: // duplicate key
 		return classDuplicate
-	case 1213, 1205, 1020: // deadlock, lock wait timeout, record changed since last read
+	case 1213, 1020: // deadlock, record changed since last read
 		return classRetry
+	case 1205: // lock wait timeout
+		return classBusy
 	case 1290, 1792, 1836: // --read-only, read-only transaction, read-only mode
 		return classReadOnly
 	case 1053, 1105, 1180, 1927: // shutdown, unknown (proxies), error during commit, connection killed
+		return classUnknown
+	case 1158, 1159, 1160, 1161: // the server's network errors
+		return classUnknown
+	case 1317, 1969: // interrupted, statement timeout: perhaps in the commit of autocommit
 		return classUnknown
 	case 1153, 1366, 1406, 1264, 1048, 3819, 4025: // packet, value, length, range, null, check constraint
 		return classData
@@ -103,8 +129,10 @@ func classifyPostgres(code string) class {
 	switch code {
 	case "23505": // unique violation
 		return classDuplicate
-	case "40001", "40P01", "55P03": // serialization failure, deadlock, lock not available
+	case "40001", "40P01": // serialization failure, deadlock
 		return classRetry
+	case "55P03": // lock not available
+		return classBusy
 	case "25006": // read-only transaction
 		return classReadOnly
 	case "57P01", "57P02", "40003": // shutdown, crash, completion unknown

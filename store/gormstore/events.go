@@ -2,14 +2,13 @@ package gormstore
 
 import (
 	"context"
-	"database/sql"
 	"strings"
 
 	"github.com/transmsg/transmsg/model"
 )
 
 // insertEvents writes history lines, all at the database's now, within bounds.
-func (s *Store) insertEvents(ctx context.Context, tx *sql.Tx, events []model.Event) error {
+func (s *Store) insertEvents(ctx context.Context, tx dbTx, events []model.Event) error {
 	for len(events) > 0 {
 		n := min(len(events), maxRows)
 		tuple := "(?," + s.d.now + ",?,?,?,?,?,?),"

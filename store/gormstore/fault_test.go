@@ -260,30 +260,15 @@ func testServerDown(t *testing.T, p *private) {
 // rest and runs the transaction again.
 func testLockWait(t *testing.T, p *private) {
 	t.Helper()
-	if err := p.Exec(t.Context(), "SET GLOBAL innodb_lock_wait_timeout = 1"); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := p.KillConnections(t.Context()); err != nil { // sessions keep the old value
-		t.Fatal(err)
-	}
-	rows := batch(2)
+	rows := batch(1)
 	if _, err := p.store.Insert(t.Context(), rows); err != nil {
 		t.Fatal(err)
 	}
 	tx := begin(t, p.store)
-	if _, err := tx.ExecContext(t.Context(), "UPDATE trans_message SET updated_at = updated_at+1 WHERE id = ?",
-		rows[1].ID); err != nil {
-		t.Fatal(err)
-	}
-	type result struct {
-		n   int
-		err error
-	}
-	done := make(chan result, 1)
-	go func() {
-		n, err := p.store.Delete(t.Context(), []model.RowKey{{ID: rows[0].ID}, {ID: rows[1].ID}})
-		done <- result{n, err}
-	}()
+	lockRow(t, tx, rows[0].ID)
+	key := "corrected"
+	done := make(chan error, 1)
+	go func() { done <- p.store.Edit(t.Context(), rows[0].ID, model.Edit{RoutingKey: &key, Actor: "tester"}) }()
 	eventually(t, "a lock wait has timed out", func() bool {
 		var n int
 		err := p.store.Pool().QueryRowContext(t.Context(), "SELECT COALESCE(SUM(count), 0) FROM "+
@@ -293,7 +278,11 @@ func testLockWait(t *testing.T, p *private) {
 	if err := tx.Rollback(); err != nil {
 		t.Fatal(err)
 	}
-	if got := <-done; got.err != nil || got.n != 2 {
-		t.Errorf("delete: %d, %v, want 2 rows after the retry", got.n, got.err)
+	if err := <-done; err != nil {
+		t.Errorf("edit: %v, want it made after the retry", err)
+	}
+	got, events, err := p.store.Show(t.Context(), rows[0].ID)
+	if err != nil || got.RoutingKey != key || len(events) != 1 {
+		t.Errorf("got key %q, %d events, %v, want it edited once", got.RoutingKey, len(events), err)
 	}
 }

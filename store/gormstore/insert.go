@@ -123,7 +123,7 @@ func (s *Store) storeUnits(units []*unit) {
 	s.insertUnits(ctx, units)
 }
 
-// insertUnits finishes every unit. Those whose id another unit of the same batch inserts
+// insertUnits finishes every unit, or sets it apart. Those whose id another unit of the same batch inserts
 // go through a second round.
 func (s *Store) insertUnits(ctx context.Context, units []*unit) {
 	for len(units) > 0 {
@@ -131,7 +131,7 @@ func (s *Store) insertUnits(ctx context.Context, units []*unit) {
 	}
 }
 
-// insertRound finishes every unit but those it returns. The statement is a plain INSERT,
+// insertRound finishes every unit, or sets it apart, but those it returns. The statement is a plain INSERT,
 // which is refused as a whole by any duplicate: only then are the existing rows read and
 // the units told apart. That is cheaper than asking for duplicates every time, needs no
 // transaction for all-or-none, and is the same on all servers.
@@ -148,6 +148,9 @@ func (s *Store) insertRound(ctx context.Context, units []*unit) (later []*unit) 
 			half := len(units) / 2
 			s.insertUnits(ctx, units[:half])
 			s.insertUnits(ctx, units[half:])
+			return later
+		case c == classBusy:
+			s.setApart(ctx, units, err)
 			return later
 		case c == classRetry && try < insertTries && pause(ctx, try) == nil:
 		case c == classDuplicate && try < insertTries:
@@ -204,19 +207,16 @@ func (s *Store) insertRows(ctx context.Context, units []*unit) error {
 }
 
 func (s *Store) insertChunks(ctx context.Context, rows []*model.Draft) error {
-	tx, err := s.db.BeginTx(ctx, s.txOptions())
-	if err != nil {
-		return notSentError{err}
-	}
-	for len(rows) > 0 {
-		n := s.chunk(rows)
-		if _, err := tx.ExecContext(ctx, s.sql.insertText(s.d, n), s.insertArgs(rows[:n])...); err != nil {
-			_ = tx.Rollback() // the statement's error says more
-			return uncommitted(err)
+	return s.tryTx(ctx, func(tx dbTx) error {
+		for len(rows) > 0 {
+			n := s.chunk(rows)
+			if _, err := tx.ExecContext(ctx, s.sql.insertText(s.d, n), s.insertArgs(rows[:n])...); err != nil {
+				return err
+			}
+			rows = rows[n:]
 		}
-		rows = rows[n:]
-	}
-	return tx.Commit()
+		return nil
+	})
 }
 
 // chunk is how many of the first rows fit into one statement.

@@ -3,7 +3,6 @@ package gormstore
 import (
 	"context"
 	"database/sql"
-	"database/sql/driver"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -31,6 +30,7 @@ type Store struct {
 	maria   bool // MariaDB, which knows @@in_transaction
 	sql     statements
 	inserts *coalescer[*unit]
+	apart   *apart
 	reads   *coalescer[*lookup]
 }
 
@@ -38,9 +38,10 @@ type Store struct {
 // new enough and strict, and has the schema. Accepted forms are
 // mysql://user:password@host:port/database?parameters (parameters of go-sql-driver),
 // user:password@tcp(host:port)/database, postgres://..., sqlite:PATH, sqlite::memory:
-// and a path that ends in .db or .sqlite. Every connection is READ COMMITTED. ctx ends
-// Open alone. Errors name the server and never contain the password. Call
-// [Store.Close].
+// and a path that ends in .db or .sqlite. Every connection to a server is READ COMMITTED,
+// commits each statement by itself, waits a second for a lock, and is closed after five
+// minutes. ctx ends Open alone. Errors name the server and never contain the password.
+// Call [Store.Close].
 func Open(ctx context.Context, dsn string, o Options) (*Store, error) {
 	o, err := o.withDefaults()
 	if err != nil {
@@ -61,6 +62,8 @@ func Open(ctx context.Context, dsn string, o Options) (*Store, error) {
 	if t.dialect == dialectSQLite {
 		o.MaxOpenConns = 1 // one writer; and an in-memory database is its connection
 		o.AutoMigrate = o.AutoMigrate || t.memory
+	} else {
+		db.SetConnMaxLifetime(connMaxLifetime)
 	}
 	db.SetMaxOpenConns(o.MaxOpenConns)
 	db.SetMaxIdleConns(o.MaxOpenConns)
@@ -74,7 +77,8 @@ func Open(ctx context.Context, dsn string, o Options) (*Store, error) {
 
 // New works on a caller's pool and leaves its settings alone: the isolation level is set
 // per transaction, never per session. The same checks as in [Open] are made, within ten
-// seconds. A pool that the caller's own open transactions can exhaust makes Publish wait
+// seconds. Locks are waited for as long as the pool's sessions say: a row that somebody
+// holds locked may delay others for that time. A pool that the caller's own open transactions can exhaust makes Publish wait
 // for its context: prefer [Open]. PostgreSQL wants pgx's driver, gorm's default.
 func New(gdb *gorm.DB, o Options) (*Store, error) {
 	o, err := o.withDefaults()
@@ -109,6 +113,7 @@ func newStore(db *sql.DB, d *dialect, o Options, label string) *Store {
 	s := &Store{db: db, d: d, opt: o, log: o.Logger, label: label, maxBody: math.MaxInt}
 	s.sql = newStatements(d, o.Prefix)
 	s.inserts = newCoalescer(s.takeUnits, s.storeUnits)
+	s.apart = newApart(o.MaxOpenConns)
 	s.reads = newCoalescer(s.takeLookups, s.runLookups)
 	return s
 }
@@ -129,32 +134,11 @@ func (s *Store) start(ctx context.Context) error {
 	return s.CheckSchema(ctx)
 }
 
-const setReadCommitted = "SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL READ COMMITTED"
-
-// readCommitted sets the level on every new connection, in the one syntax that MySQL
-// and MariaDB share whatever they call the variable.
-type readCommitted struct{ driver.Connector }
-
-// Connect implements driver.Connector.
-func (r readCommitted) Connect(ctx context.Context) (driver.Conn, error) {
-	conn, err := r.Connector.Connect(ctx)
-	if err != nil {
-		return nil, err
-	}
-	x, ok := conn.(driver.ExecerContext)
-	if !ok {
-		return nil, errors.Join(errors.New("the driver cannot execute statements"), conn.Close())
-	}
-	if _, err = x.ExecContext(ctx, "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED", nil); err != nil {
-		return nil, errors.Join(err, conn.Close())
-	}
-	return conn, nil
-}
-
 // Close waits for inserts and reads that run or wait, and closes the pool that [Open]
 // made. Calls made after it get [model.ErrClosed]. Calling it twice is harmless.
 func (s *Store) Close() error {
 	s.inserts.close()
+	s.apart.wg.Wait() // only the inserts before add to it
 	s.reads.close()
 	if !s.own {
 		return nil

@@ -2,7 +2,6 @@ package gormstore
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"math"
@@ -39,7 +38,7 @@ func (s *Store) Replay(ctx context.Context, a model.Act, rate float64) (int, err
 	if a.Filter.Status == model.Ready {
 		return 0, errors.New("gormstore: replay: only DEAD rows can be replayed, got status READY")
 	}
-	return s.act(ctx, "replay", a, func(tx *sql.Tx, a *model.Act, ids []string, done int) (int, error) {
+	return s.act(ctx, "replay", a, func(tx dbTx, a *model.Act, ids []string, done int) (int, error) {
 		found, err := s.lockRows(ctx, tx, ids, a.Filter, "")
 		if err != nil || len(found) == 0 {
 			return 0, err
@@ -52,7 +51,7 @@ func (s *Store) Replay(ctx context.Context, a model.Act, rate float64) (int, err
 }
 
 // makeReady replays locked rows; the first of them is the done-th of its call.
-func (s *Store) makeReady(ctx context.Context, tx *sql.Tx, ids []string, done int, rate float64) error {
+func (s *Store) makeReady(ctx context.Context, tx dbTx, ids []string, done int, rate float64) error {
 	delay, args := "0", []any(nil)
 	if rate > 0 {
 		var b strings.Builder
@@ -94,7 +93,7 @@ func spread(i int, rate float64) time.Duration {
 // does not bring the row back. Batches, concurrency and result are as in
 // [Store.Replay].
 func (s *Store) Discard(ctx context.Context, a model.Act) (int, error) {
-	return s.act(ctx, "discard", a, func(tx *sql.Tx, a *model.Act, ids []string, _ int) (int, error) {
+	return s.act(ctx, "discard", a, func(tx dbTx, a *model.Act, ids []string, _ int) (int, error) {
 		found, err := s.lockRows(ctx, tx, ids, a.Filter, " AND NOT "+s.d.leased())
 		if err != nil || len(found) == 0 {
 			return 0, err
@@ -106,9 +105,10 @@ func (s *Store) Discard(ctx context.Context, a model.Act) (int, error) {
 	})
 }
 
-func (s *Store) deleteLocked(ctx context.Context, tx *sql.Tx, found []lockedRow) error {
+func (s *Store) deleteLocked(ctx context.Context, tx dbTx, found []lockedRow) error {
 	cond, args := s.d.in(lockedIDs(found))
-	n, err := affected(tx.ExecContext(ctx, s.d.bind("DELETE "+s.rowsToDelete()+" WHERE m.id "+cond), args...))
+	n, err := affected(tx.ExecContext(ctx, s.d.bind("DELETE "+s.rowsToDelete()+" WHERE m.id "+cond+
+		" AND m.epoch >= 0"), args...))
 	return changedAll(n, err, len(found))
 }
 
@@ -116,7 +116,7 @@ func (s *Store) deleteLocked(ctx context.Context, tx *sql.Tx, found []lockedRow)
 // one transaction for each batch.
 func (s *Store) act(
 	ctx context.Context, op string, a model.Act,
-	do func(tx *sql.Tx, a *model.Act, ids []string, done int) (int, error),
+	do func(tx dbTx, a *model.Act, ids []string, done int) (int, error),
 ) (int, error) {
 	sel, err := a.Selection.WithDefaults()
 	if err == nil {
@@ -136,7 +136,7 @@ func (s *Store) act(
 	total := 0
 	for ids := candidateIDs(list); len(ids) > 0; {
 		part, n := ids[:min(len(ids), maxRows)], 0
-		err := s.inTx(ctx, op, func(tx *sql.Tx) (err error) {
+		err := s.inTx(ctx, op, func(tx dbTx) (err error) {
 			n, err = do(tx, &a, part, total)
 			return err
 		})
@@ -152,7 +152,7 @@ func (s *Store) act(
 }
 
 // actEvents writes one line for each row of an act.
-func (s *Store) actEvents(ctx context.Context, tx *sql.Tx, a *model.Act, kind string, rows []lockedRow) error {
+func (s *Store) actEvents(ctx context.Context, tx dbTx, a *model.Act, kind string, rows []lockedRow) error {
 	text := a.Text()
 	events := make([]model.Event, len(rows))
 	for i, r := range rows {

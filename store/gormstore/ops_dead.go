@@ -2,7 +2,6 @@ package gormstore
 
 import (
 	"context"
-	"database/sql"
 	"fmt"
 	"time"
 
@@ -26,7 +25,7 @@ func (s *Store) ClaimDead(ctx context.Context, c model.DeadClaim) ([]model.Trans
 		return nil, s.wrap("claim dead", err)
 	}
 	var out []model.TransMessage
-	err = s.inTx(ctx, "claim dead", func(tx *sql.Tx) (err error) {
+	err = s.inTx(ctx, "claim dead", func(tx dbTx) (err error) {
 		out, err = s.claimDeadTx(ctx, tx, c, services)
 		return err
 	})
@@ -37,7 +36,7 @@ func (s *Store) ClaimDead(ctx context.Context, c model.DeadClaim) ([]model.Trans
 }
 
 func (s *Store) claimDeadTx(
-	ctx context.Context, tx *sql.Tx, c model.DeadClaim, services []string,
+	ctx context.Context, tx dbTx, c model.DeadClaim, services []string,
 ) ([]model.TransMessage, error) {
 	if s.d.name == dialectPostgres {
 		if _, err := tx.ExecContext(ctx, inOrder); err != nil {
@@ -68,7 +67,7 @@ func (s *Store) claimDeadTx(
 // leaseDead sets the lease on locked rows and reads them. updated_at stays: it is when a
 // row died.
 func (s *Store) leaseDead(
-	ctx context.Context, tx *sql.Tx, c model.DeadClaim, ids []string,
+	ctx context.Context, tx dbTx, c model.DeadClaim, ids []string,
 ) ([]model.TransMessage, error) {
 	cond, args := s.d.in(ids, delayMS(c.Lease), c.Owner)
 	n, err := affected(tx.ExecContext(ctx, s.d.bind("UPDATE "+s.sql.table+" SET version = version+1, "+

@@ -21,10 +21,10 @@ func (s *Store) Edit(ctx context.Context, id string, e model.Edit) error {
 	if err := checkActor(e.Actor); err != nil {
 		return fmt.Errorf("gormstore: edit: %w", err)
 	}
-	return s.inTx(ctx, "edit", func(tx *sql.Tx) error { return s.editTx(ctx, tx, id, &e) })
+	return s.inTx(ctx, "edit", func(tx dbTx) error { return s.editTx(ctx, tx, id, &e) })
 }
 
-func (s *Store) editTx(ctx context.Context, tx *sql.Tx, id string, e *model.Edit) error {
+func (s *Store) editTx(ctx context.Context, tx dbTx, id string, e *model.Edit) error {
 	var t model.TransMessage
 	var leased bool
 	err := scanRow(tx.QueryRowContext(ctx, s.d.bind("SELECT "+rowColumns+", payload, CASE WHEN "+s.d.leased()+
@@ -60,7 +60,7 @@ func (s *Store) editTx(ctx context.Context, tx *sql.Tx, id string, e *model.Edit
 // AddEvent writes one line of history by itself, such as "read" when an operator looks
 // at a body. At is the database's now; there need be no such row.
 func (s *Store) AddEvent(ctx context.Context, e model.Event) error {
-	return s.inTx(ctx, "add event", func(tx *sql.Tx) error {
+	return s.inTx(ctx, "add event", func(tx dbTx) error {
 		return s.insertEvents(ctx, tx, []model.Event{e})
 	})
 }

@@ -2,7 +2,6 @@ package gormstore
 
 import (
 	"context"
-	"database/sql"
 	"fmt"
 
 	"github.com/transmsg/transmsg/model"
@@ -65,7 +64,7 @@ func (s *Store) Import(ctx context.Context, rows []model.TransMessage, actor str
 			k++
 		}
 		part, stored := rows[:k], 0
-		err := s.inTx(ctx, "import", func(tx *sql.Tx) (err error) {
+		err := s.inTx(ctx, "import", func(tx dbTx) (err error) {
 			stored, err = s.importTx(ctx, tx, part, actor)
 			return err
 		})
@@ -94,7 +93,7 @@ func (s *Store) checkImport(t *model.TransMessage) error {
 	return nil
 }
 
-func (s *Store) importTx(ctx context.Context, tx *sql.Tx, rows []model.TransMessage, actor string) (int, error) {
+func (s *Store) importTx(ctx context.Context, tx dbTx, rows []model.TransMessage, actor string) (int, error) {
 	ids := make([]string, len(rows))
 	for i := range rows {
 		ids[i] = rows[i].ID
@@ -123,7 +122,7 @@ func (s *Store) importTx(ctx context.Context, tx *sql.Tx, rows []model.TransMess
 	return len(events), s.insertEvents(ctx, tx, events)
 }
 
-func (s *Store) insertImported(ctx context.Context, tx *sql.Tx, t *model.TransMessage) error {
+func (s *Store) insertImported(ctx context.Context, tx dbTx, t *model.TransMessage) error {
 	due, args := "?", []any{
 		t.ID, t.Service, string(t.Status), t.Attempts, t.Failures, t.Claims, t.Version, t.Epoch, t.MessageKey,
 		t.Exchange, t.RoutingKey, blob(t.Properties), blob(t.Payload), len(t.Payload) + len(t.Properties),

@@ -2,7 +2,6 @@ package gormstore
 
 import (
 	"context"
-	"database/sql"
 	"fmt"
 	"strconv"
 	"strings"
@@ -90,7 +89,7 @@ func (s *Store) purgeService(ctx context.Context, service string, olderThan time
 			return total, s.wrap("purge dead", err)
 		}
 		n := 0
-		err = s.inTx(ctx, "purge dead", func(tx *sql.Tx) (err error) {
+		err = s.inTx(ctx, "purge dead", func(tx dbTx) (err error) {
 			n, err = s.purgeTx(ctx, tx, ids, f, also)
 			return err
 		})
@@ -104,7 +103,7 @@ func (s *Store) purgeService(ctx context.Context, service string, olderThan time
 	return total, nil
 }
 
-func (s *Store) purgeTx(ctx context.Context, tx *sql.Tx, ids []string, f model.Filter, also string) (int, error) {
+func (s *Store) purgeTx(ctx context.Context, tx dbTx, ids []string, f model.Filter, also string) (int, error) {
 	found, err := s.lockRows(ctx, tx, ids, f, also)
 	if err != nil || len(found) == 0 {
 		return 0, err

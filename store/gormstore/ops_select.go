@@ -214,7 +214,7 @@ type lockedRow struct {
 // condition. Of two acts at the same time the second one waits here and finds the rows
 // changed.
 func (s *Store) lockRows(
-	ctx context.Context, tx *sql.Tx, ids []string, f model.Filter, also string,
+	ctx context.Context, tx dbTx, ids []string, f model.Filter, also string,
 ) ([]lockedRow, error) {
 	cond, args := s.d.in(sortedIDs(ids))
 	conds, args := s.matching(f, args...)

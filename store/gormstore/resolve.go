@@ -93,7 +93,7 @@ func claimIDs(u *unit, taken map[string]bool) bool {
 	return true
 }
 
-// querier is *sql.DB or *sql.Tx.
+// querier is *sql.DB or a transaction.
 type querier interface {
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
 }

@@ -2,6 +2,7 @@ package gormstore
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -25,8 +26,9 @@ func (s *Store) checkServer(ctx context.Context) error {
 func (s *Store) checkMySQL(ctx context.Context) error {
 	var version, mode string
 	var packet int
-	err := s.db.QueryRowContext(ctx, "SELECT VERSION(), @@SESSION.sql_mode, @@GLOBAL.max_allowed_packet").
-		Scan(&version, &mode, &packet)
+	var autocommit bool
+	err := s.db.QueryRowContext(ctx, "SELECT VERSION(), @@SESSION.sql_mode, @@GLOBAL.max_allowed_packet, "+
+		"@@SESSION.autocommit").Scan(&version, &mode, &packet, &autocommit)
 	if err != nil {
 		return err
 	}
@@ -42,6 +44,10 @@ func (s *Store) checkMySQL(ctx context.Context) error {
 	if !strings.Contains(mode, "STRICT_TRANS_TABLES") && !strings.Contains(mode, "STRICT_ALL_TABLES") {
 		return fmt.Errorf("sql_mode %q is not strict: the server would cut values silently; "+
 			"add STRICT_TRANS_TABLES to sql_mode", mode)
+	}
+	if !autocommit { // a caller's pool; the own one sets it
+		return errors.New("autocommit is 0: what Publish stores would be rolled back; remove autocommit=0 " +
+			"from the pool's dsn, or from init_connect or the configuration of the server")
 	}
 	s.maxBody = packet / packetShare
 	return nil

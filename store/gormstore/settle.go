@@ -2,10 +2,13 @@ package gormstore
 
 import (
 	"context"
-	"database/sql"
 
 	"github.com/transmsg/transmsg/model"
 )
+
+// settlePasses bounds how often Settle comes back to rows that are locked, half a second
+// in all.
+const settlePasses = 7
 
 // Settle writes the results of sends to their rows, each fenced by the version it was
 // sent with, and one event each in the same transaction (none when Deferred). It says
@@ -13,45 +16,83 @@ import (
 // made: an error means that those of the failing one and later are not written, and a
 // repeat finds the earlier ones fenced. Transactions that rivals undid are run again.
 // Texts are cleaned by [model.CleanText].
+//
+// Rows that somebody else holds locked are passed over. Where they stay locked for half a
+// second, a [*model.BusyError] names them and their results are zero; the results of all
+// others hold.
 func (s *Store) Settle(ctx context.Context, list []model.Settlement) ([]model.Settled, error) {
 	out := make([]model.Settled, 0, len(list))
-	for len(list) > 0 {
-		n := min(len(list), maxRows)
-		part := list[:n]
-		var found []model.Settled
-		err := s.inTx(ctx, "settle", func(tx *sql.Tx) (err error) {
-			found, err = s.settleTx(ctx, tx, part)
-			return err
-		})
+	for rest := list; len(rest) > 0; {
+		n := min(len(rest), maxRows)
+		found, err := s.settlePart(ctx, rest[:n])
 		if err != nil {
-			return nil, err
+			return nil, s.wrap("settle", err)
 		}
-		out, list = append(out, found...), list[n:]
+		out, rest = append(out, found...), rest[n:]
 	}
-	return out, nil
+	var cause error
+	for try := 1; ; try++ {
+		busy := indexesOf(out, 0)
+		if len(busy) == 0 {
+			return out, nil
+		}
+		if try == settlePasses || pause(ctx, try) != nil {
+			ids := make([]string, len(busy))
+			for k, i := range busy {
+				ids[k] = list[i].ID
+			}
+			return out, s.wrap("settle", &model.BusyError{IDs: sortedIDs(ids), Err: cause})
+		}
+		cause = s.settleBusy(ctx, list, out, busy[:min(len(busy), maxRows)])
+	}
+}
+
+// settleBusy tries the rows again that were locked. The others are written: an error
+// leaves these as they are.
+func (s *Store) settleBusy(ctx context.Context, list []model.Settlement, out []model.Settled, busy []int) error {
+	part := make([]model.Settlement, len(busy))
+	for k, i := range busy {
+		part[k] = list[i]
+	}
+	found, err := s.settlePart(ctx, part)
+	if err != nil {
+		return err
+	}
+	for k, i := range busy {
+		out[i] = found[k]
+	}
+	return nil
+}
+
+func indexesOf(list []model.Settled, want model.Settled) (at []int) {
+	for i, v := range list {
+		if v == want {
+			at = append(at, i)
+		}
+	}
+	return at
+}
+
+// settlePart writes at most 500 settlements in one transaction.
+func (s *Store) settlePart(ctx context.Context, list []model.Settlement) (found []model.Settled, err error) {
+	err = s.retryTx(ctx, func(tx dbTx) (err error) {
+		found, err = s.settleTx(ctx, tx, list)
+		return err
+	})
+	return found, err
 }
 
 // fence is what Settle compares with.
 type fence struct {
 	id                string
 	version, attempts int
+	busy              bool // somebody else holds it locked
 }
 
-func (s *Store) settleTx(ctx context.Context, tx *sql.Tx, list []model.Settlement) ([]model.Settled, error) {
-	ids := make([]string, len(list))
-	for i := range list {
-		ids[i] = list[i].ID
-	}
-	cond, args := s.d.in(sortedIDs(ids))
-	rows, err := tx.QueryContext(ctx, s.d.bind("SELECT id, version, attempts FROM "+s.sql.table+
-		s.d.forceKey()+" WHERE id "+cond+" ORDER BY id"+s.d.forUpdate), args...)
-	locked, err := collect(rows, err, func(r scanner, f *fence) error { return r.Scan(&f.id, &f.version, &f.attempts) })
+func (s *Store) settleTx(ctx context.Context, tx dbTx, list []model.Settlement) ([]model.Settled, error) {
+	have, err := s.lockFences(ctx, tx, list)
 	if err != nil {
 		return nil, err
-	}
-	have := make(map[string]*fence, len(locked))
-	for i := range locked {
-		have[locked[i].id] = &locked[i]
 	}
 	out := make([]model.Settled, len(list))
 	write := make([]*model.Settlement, 0, len(list))
@@ -61,6 +102,8 @@ func (s *Store) settleTx(ctx context.Context, tx *sql.Tx, list []model.Settlemen
 		switch {
 		case f == nil:
 			out[i] = model.SettledGone
+		case f.busy:
+			out[i] = 0
 		case f.version != list[i].Version:
 			out[i] = model.SettledFenced
 		default:
@@ -79,6 +122,37 @@ func (s *Store) settleTx(ctx context.Context, tx *sql.Tx, list []model.Settlemen
 		return nil, err
 	}
 	return out, s.insertEvents(ctx, tx, events)
+}
+
+// lockFences locks the rows of the settlements but those that somebody else holds. Rows
+// that are gone are missing.
+func (s *Store) lockFences(ctx context.Context, tx dbTx, list []model.Settlement) (map[string]*fence, error) {
+	ids := make([]string, len(list))
+	for i := range list {
+		ids[i] = list[i].ID
+	}
+	ids = sortedIDs(ids)
+	cond, args := s.d.in(ids)
+	rows, err := tx.QueryContext(ctx, s.d.bind("SELECT id, version, attempts FROM "+s.sql.table+
+		s.d.forceKey()+" WHERE id "+cond+" ORDER BY id"+s.d.skipLocked), args...)
+	locked, err := collect(rows, err, func(r scanner, f *fence) error { return r.Scan(&f.id, &f.version, &f.attempts) })
+	if err != nil {
+		return nil, err
+	}
+	have := make(map[string]*fence, len(ids))
+	got := make([]string, len(locked))
+	for i := range locked {
+		got[i] = locked[i].id
+		have[got[i]] = &locked[i]
+	}
+	if len(locked) == len(ids) || s.d.skipLocked == "" {
+		return have, nil
+	}
+	busy, err := s.existing(ctx, tx, without(ids, got), "")
+	for _, id := range busy {
+		have[id] = &fence{id: id, busy: true}
+	}
+	return have, err
 }
 
 func settleEvent(m *model.Settlement, attempts int) model.Event {
@@ -103,7 +177,7 @@ func keepCause(m *model.Settlement) int {
 
 // updateSettled writes the locked rows in as few statements as the dialect can: their
 // values differ, so MySQL and PostgreSQL join a list; SQLite has no round trip to save.
-func (s *Store) updateSettled(ctx context.Context, tx *sql.Tx, list []*model.Settlement) error {
+func (s *Store) updateSettled(ctx context.Context, tx dbTx, list []*model.Settlement) error {
 	switch s.d.name {
 	case dialectPostgres:
 		return s.settlePostgres(ctx, tx, list)
@@ -125,7 +199,7 @@ func (s *Store) updateSettled(ctx context.Context, tx *sql.Tx, list []*model.Set
 	return nil
 }
 
-func (s *Store) settleMySQL(ctx context.Context, tx *sql.Tx, list []*model.Settlement) error {
+func (s *Store) settleMySQL(ctx context.Context, tx dbTx, list []*model.Settlement) error {
 	const row = "SELECT ? AS id, ? AS version, ? AS status, ? AS delay, ? AS attempts, ? AS failures, " +
 		"? AS keep, ? AS code, ? AS error"
 	const more = " UNION ALL SELECT ?,?,?,?,?,?,?,?,?"
@@ -152,7 +226,7 @@ func (s *Store) settleMySQL(ctx context.Context, tx *sql.Tx, list []*model.Settl
 	return err
 }
 
-func (s *Store) settlePostgres(ctx context.Context, tx *sql.Tx, list []*model.Settlement) error {
+func (s *Store) settlePostgres(ctx context.Context, tx dbTx, list []*model.Settlement) error {
 	n := len(list)
 	id, status, code, text := make([]string, n), make([]string, n), make([]string, n), make([]string, n)
 	version, attempts, failures, keep := make([]int32, n), make([]int32, n), make([]int32, n), make([]int32, n)

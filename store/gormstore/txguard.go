@@ -18,12 +18,14 @@ var errNoTx = errors.New("no transaction is open on this handle: an earlier erro
 // guardTx makes an INSERT for a caller's transaction on MariaDB fail where there is none:
 // InnoDB answers a deadlock by rolling the whole transaction back, database/sql does not
 // notice, and the next statement runs in autocommit. A caller who overlooked the deadlock
-// and then rolls back would have sent a message for nothing.
+// and then rolls back would have sent a message for nothing. Every tuple is guarded: in a
+// session that is not strict, NULL in an INSERT of several rows becomes the empty id with
+// a warning, and the second of them is a duplicate.
 func (s *Store) guardTx(query string) string {
 	if !s.maria {
 		return query
 	}
-	return strings.Replace(query, "(?,", "(IF(@@in_transaction,?,NULL),", 1)
+	return strings.Replace(query, "(?,", "(IF(@@in_transaction,?,NULL),", -1)
 }
 
 // requireTx is guardTx for MySQL, which does not know @@in_transaction: without a
@@ -44,12 +46,14 @@ func (s *Store) requireTx(ctx context.Context, x model.Execer) error {
 // explainTx adds the reason to the error by which the server says that no transaction is
 // open; any other error comes back unchanged.
 func (s *Store) explainTx(err error) error {
-	const badNull, noSavepoint = 1048, 1305
+	const badNull, duplicate, noSavepoint = 1048, 1062, 1305
 	var my *mysql.MySQLError
 	if !errors.As(err, &my) {
 		return err
 	}
-	if my.Number == noSavepoint || (s.maria && my.Number == badNull && strings.Contains(my.Message, "'id'")) {
+	guarded := s.maria && (my.Number == badNull && strings.Contains(my.Message, "'id'") ||
+		my.Number == duplicate && strings.Contains(my.Message, " '' "))
+	if my.Number == noSavepoint || guarded {
 		return fmt.Errorf("%w: %w", errNoTx, err)
 	}
 	return err

@@ -43,12 +43,33 @@ func TestC38_NoRowOutsideTheCallersTransaction(t *testing.T) {
 		if err := s.InsertTx(t.Context(), tx, []model.Draft{draft(), draft()}); !errors.Is(err, errNoTx) {
 			t.Errorf("maria %v: after the transaction was undone: %v, want errNoTx", maria, err)
 		}
+		if maria {
+			guardedWhenNotStrict(t, s, tx, draft)
+		}
 		if err := tx.Rollback(); err != nil && !errors.Is(err, sql.ErrTxDone) {
 			t.Error(err)
 		}
 		rows, err := s.List(t.Context(), model.Filter{})
 		if err != nil || len(rows) != 0 {
 			t.Errorf("maria %v: %d rows stayed (%v), want none", maria, len(rows), err)
+		}
+	}
+}
+
+// guardedWhenNotStrict: a caller's session that is not strict turns NULL into the empty id
+// where several rows are inserted.
+func guardedWhenNotStrict(t *testing.T, s *Store, tx *sql.Tx, draft func() model.Draft) {
+	t.Helper()
+	if _, err := tx.ExecContext(t.Context(), "SET SESSION sql_mode = ''"); err != nil {
+		t.Fatal(err)
+	}
+	for n := 1; n <= 3; n++ {
+		rows := make([]model.Draft, n)
+		for i := range rows {
+			rows[i] = draft()
+		}
+		if err := s.InsertTx(t.Context(), tx, rows); !errors.Is(err, errNoTx) {
+			t.Errorf("%d rows in a session that is not strict: %v, want errNoTx", n, err)
 		}
 	}
 }
