@@ -36,6 +36,12 @@ type app struct {
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	secrets := &redactor{out: stderr}
 	a := &app{stdin: stdin, stdout: stdout, stderr: secrets, environ: os.Environ(), secrets: secrets}
+	for _, arg := range args {
+		// Also where no secret is expected: a URL given as an argument, for a file, for a verb.
+		if strings.Contains(arg, "://") {
+			secrets.addURL(arg)
+		}
+	}
 	root := a.root()
 	root.SetArgs(args)
 	cmd, err := root.ExecuteContextC(ctx)
