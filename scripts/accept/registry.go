@@ -15,6 +15,7 @@ func registry() map[string]check {
 		replicasCheck(),
 		sigstopCheck(),
 		fairCheck(),
+		upgradeCheck(),
 		testTwiceCheck(),
 	}
 	byName := make(map[string]check, len(all))
