@@ -2,6 +2,7 @@ package gormstore_test
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"slices"
 	"strings"
@@ -257,8 +258,22 @@ func TestLockedTableDelaysAndFailsNobody(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	writers := startWriters(ctx, t, s, rows)
+	manyWaits(t, tx, 16)
+	if err := tx.Rollback(); err != nil {
+		t.Fatal(err)
+	}
+	writers.Wait()
+	list, err := s.List(t.Context(), model.Filter{Limit: 1000})
+	if err != nil || len(list) != 40-1+30*2+1 {
+		t.Errorf("%d rows, %v, want 100", len(list), err)
+	}
+}
+
+// manyWaits returns when n statements of this database have begun to wait for a lock.
+func manyWaits(t *testing.T, tx *sql.Tx, n int) {
+	t.Helper()
 	waits := map[string]bool{}
-	eventually(t, "writers have waited many times", func() bool {
+	eventually(t, "statements have waited many times", func() bool {
 		var starts string
 		if _, err := tx.ExecContext(t.Context(), "SELECT pg_stat_clear_snapshot()"); err != nil {
 			t.Fatal(err)
@@ -269,18 +284,12 @@ func TestLockedTableDelaysAndFailsNobody(t *testing.T) {
 			t.Fatal(err)
 		}
 		for start := range strings.SplitSeq(starts, ",") {
-			waits[start] = true
+			if start != "" {
+				waits[start] = true
+			}
 		}
-		return len(waits) >= 16
+		return len(waits) >= n
 	})
-	if err := tx.Rollback(); err != nil {
-		t.Fatal(err)
-	}
-	writers.Wait()
-	list, err := s.List(t.Context(), model.Filter{Limit: 1000})
-	if err != nil || len(list) != 40-1+30*2+1 {
-		t.Errorf("%d rows, %v, want 100", len(list), err)
-	}
 }
 
 // startWriters has every kind of writer at work on a table.
@@ -313,6 +322,41 @@ func startWriters(ctx context.Context, t *testing.T, s *gormstore.Store, rows []
 		}
 	})
 	return writers
+}
+
+// TestMigrationComesBackToALockedTable: it does not wait in the queue for the table, where
+// it would hold up everybody, and does not give up.
+func TestMigrationComesBackToALockedTable(t *testing.T) {
+	t.Parallel()
+	s := migrated(t, dbtest.Postgres(t), gormstore.Options{})
+	tx := begin(t, s)
+	for _, stmt := range []string{
+		"ALTER TABLE trans_message DROP COLUMN replayed_at",
+		"DELETE FROM transmsg_schema_version WHERE version_id = 2",
+	} {
+		if _, err := s.Pool().ExecContext(t.Context(), stmt); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := tx.ExecContext(t.Context(), "LOCK TABLE trans_message IN ACCESS SHARE MODE"); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	done := make(chan error, 1)
+	var applied []gormstore.Migration
+	go func() {
+		var err error
+		applied, err = s.Migrate(ctx)
+		done <- err
+	}()
+	manyWaits(t, tx, 2)
+	if err := tx.Rollback(); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-done; err != nil || len(applied) != 1 || applied[0].Version != 2 {
+		t.Errorf("got %v, %v, want migration 2 applied", applied, err)
+	}
 }
 
 // TestAutocommitOff: where statements are not committed by themselves, nothing that was

@@ -31,20 +31,31 @@ type Migration struct {
 
 // Migrate applies the missing migrations in order and returns those it applied. Call it
 // from one process at a time. On MySQL a migration that fails half-way can be run again.
+// One that meets a lock, such as that of a long transaction on PostgreSQL, gives up its
+// place after a second, so that the others behind it go on, and tries again: up to the
+// deadline of ctx, or ten times where there is none.
 func (s *Store) Migrate(ctx context.Context) ([]Migration, error) {
 	p, err := s.provider()
 	if err != nil {
 		return nil, s.wrap("migrate", err)
 	}
-	results, err := p.Up(ctx)
-	if err != nil {
-		return nil, s.wrap("migrate", err)
+	var out []Migration
+	for try := 1; ; try++ {
+		results, err := p.Up(ctx)
+		var partial *goose.PartialError
+		if errors.As(err, &partial) {
+			results = partial.Applied
+		}
+		for _, r := range results {
+			out = append(out, Migration{Version: r.Source.Version, Name: path.Base(r.Source.Path), Applied: true})
+		}
+		if err == nil {
+			return out, nil
+		}
+		if !again(ctx, classify(err), try) || pause(ctx, try) != nil {
+			return nil, s.wrap("migrate", err)
+		}
 	}
-	out := make([]Migration, 0, len(results))
-	for _, r := range results {
-		out = append(out, Migration{Version: r.Source.Version, Name: path.Base(r.Source.Path), Applied: true})
-	}
-	return out, nil
 }
 
 // Migrations returns all migrations of this build and whether each is applied. It makes

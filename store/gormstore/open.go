@@ -77,9 +77,10 @@ func Open(ctx context.Context, dsn string, o Options) (*Store, error) {
 
 // New works on a caller's pool and leaves its settings alone: the isolation level is set
 // per transaction, never per session. The same checks as in [Open] are made, within ten
-// seconds. Locks are waited for as long as the pool's sessions say: a row that somebody
-// holds locked may delay others for that time. A pool that the caller's own open transactions can exhaust makes Publish wait
-// for its context: prefer [Open]. PostgreSQL wants pgx's driver, gorm's default.
+// seconds. Locks are waited for as long as the pool's sessions say: an id that somebody
+// holds locked may delay others for that time. A pool that the caller's own open
+// transactions can exhaust makes Publish wait for its context: prefer [Open]. PostgreSQL
+// wants pgx's driver, gorm's default.
 func New(gdb *gorm.DB, o Options) (*Store, error) {
 	o, err := o.withDefaults()
 	if err != nil {

@@ -32,7 +32,8 @@ type Options struct {
 	// pool as it is, and SQLite always has one connection. Defaults to 8.
 	MaxOpenConns int
 	// InsertTimeout is the deadline of one shared INSERT: it belongs to several callers,
-	// so none of their contexts ends it; a shared read back has the same. 100 ms to 5 min.
+	// so none of their contexts ends it; a shared read back has the same. Below about 5 s a
+	// row whose id somebody holds locked may fail others of its statement. 100 ms to 5 min.
 	// Defaults to 10 s.
 	InsertTimeout time.Duration
 	// SkipSchemaCheck leaves out the call of [Store.CheckSchema], for a store that is
