@@ -16,6 +16,7 @@ func registry() map[string]check {
 		sigstopCheck(),
 		fairCheck(),
 		upgradeCheck(),
+		recoverCheck(),
 		testTwiceCheck(),
 	}
 	byName := make(map[string]check, len(all))
