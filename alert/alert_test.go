@@ -62,7 +62,8 @@ func TestWebhookPostsTheDocumentedJSONSigned(t *testing.T) {
 		w.WriteHeader(http.StatusAccepted)
 	})
 	secret := []byte("CANARYSECRET")
-	if err := webhook(t, alert.WebhookConfig{URL: s.URL + "/hook", Secret: secret}).Alert(t.Context(), dead()); err != nil {
+	signed := webhook(t, alert.WebhookConfig{URL: s.URL + "/hook", Secret: secret})
+	if err := signed.Alert(t.Context(), dead()); err != nil {
 		t.Fatal(err)
 	}
 	r := <-got

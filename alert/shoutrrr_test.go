@@ -69,8 +69,8 @@ func TestShoutrrrErrorsHoldNoSecret(t *testing.T) {
 		}
 	}
 	for _, raw := range []string{
-		"", "CANARY", "CANARY://x", "slack://CANARY", "telegram://CANARY", "discord://CANARY", "smtp://u:CANARY@h:port/",
-		"generic://[CANARY", "://CANARY", "http://u:CANARY@h/",
+		"", "CANARY", "CANARY://x", "slack://CANARY", "telegram://CANARY", "discord://CANARY",
+		"smtp://u:CANARY@h:port/", "generic://[CANARY", "://CANARY", "http://u:CANARY@h/",
 	} {
 		if _, err := alert.NewShoutrrr(raw); err == nil || strings.Contains(err.Error(), "CANARY") {
 			t.Errorf("%q: %v, want an error without it", raw, err)

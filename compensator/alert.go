@@ -34,6 +34,7 @@ type Alerter interface {
 // logAlerter is the Alerter where none is configured.
 type logAlerter struct{ log *slog.Logger }
 
+// Alert implements [Alerter] and never fails.
 func (l logAlerter) Alert(_ context.Context, a Alert) error {
 	l.log.Error("needs attention", "alert", &a)
 	return nil

@@ -152,7 +152,8 @@ func blame(exchange, key string, o model.Outcome) (target, bool) {
 // isExchangeCause reports whether a channel was closed because of an exchange or of the
 // rights on it. The text begins with the reply code.
 func isExchangeCause(text string) bool {
-	return strings.HasPrefix(text, string(model.CodeNotFound)) || strings.HasPrefix(text, string(model.CodeAccessRefused))
+	return strings.HasPrefix(text, string(model.CodeNotFound)) ||
+		strings.HasPrefix(text, string(model.CodeAccessRefused))
 }
 
 // refused notes a proof.

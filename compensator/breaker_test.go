@@ -37,13 +37,15 @@ func (b *fakeBroker) closed() int {
 func (b *fakeBroker) answer(s confirms.Send) model.Outcome {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	m, text := s.Message, ""
+	m := s.Message
+	var text string
 	switch {
 	case b.revoked[m.Exchange]:
-		text = fmt.Sprintf("403 ACCESS_REFUSED - write access to exchange '%s' in vhost '/' refused for user 'u'", m.Exchange)
+		text = fmt.Sprintf("403 ACCESS_REFUSED - write access to exchange '%s' in vhost '/' refused for user 'u'",
+			m.Exchange)
 	case b.revoked[m.Exchange+"/"+m.RoutingKey]:
-		text = fmt.Sprintf("403 ACCESS_REFUSED - write access to topic '%s' in exchange '%s' in vhost '/' refused for user 'u'",
-			m.RoutingKey, m.Exchange)
+		text = fmt.Sprintf("403 ACCESS_REFUSED - write access to topic '%s' in exchange '%s' in vhost '/' refused "+
+			"for user 'u'", m.RoutingKey, m.Exchange)
 	default:
 		return model.Outcome{Kind: model.Acked}
 	}

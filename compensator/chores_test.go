@@ -132,8 +132,9 @@ func TestC66_Retention(t *testing.T) {
 						strings.Join(tt.want, "\n"))
 				}
 				for what, left := range tt.left {
-					if store.old[what] != left || purged[what] != map[string]int{"events": 1200, "dead": 501}[what]-left {
-						t.Errorf("%s: %d left, told of %d purged; want %d left", what, store.old[what], purged[what], left)
+					gone := map[string]int{"events": 1200, "dead": 501}[what] - left
+					if store.old[what] != left || purged[what] != gone {
+						t.Errorf("%s: %d left, told %d; want %d, %d", what, store.old[what], purged[what], left, gone)
 					}
 				}
 			})

@@ -225,7 +225,8 @@ func (c *Config) validateTimes() error {
 	case c.OldestReady < time.Second && c.OldestReady != -1:
 		return fmt.Errorf("config: OldestReady %v must be at least 1s, or -1 for never", c.OldestReady)
 	case c.EventRetention < MinRetention && c.EventRetention != -1:
-		return fmt.Errorf("config: EventRetention %v must be at least %v, or -1 for never", c.EventRetention, MinRetention)
+		return fmt.Errorf("config: EventRetention %v must be at least %v, or -1 for never",
+			c.EventRetention, MinRetention)
 	case c.DeadRetention != 0 && c.DeadRetention < MinRetention:
 		return fmt.Errorf("config: DeadRetention %v must be at least %v, or 0 for never", c.DeadRetention, MinRetention)
 	}

@@ -53,6 +53,17 @@ func TestNewRefuses(t *testing.T) {
 		{"service twice", func(c *compensator.Config) { c.Services = []string{"a", "b", "a"} }, `"a" is there twice`},
 		{"long service", func(c *compensator.Config) { c.Services = []string{long} }, "has 65 bytes"},
 		{"policy", func(c *compensator.Config) { c.Policy.MaxAttempts = -1 }, "MaxAttempts -1"},
+		{"slow start", func(c *compensator.Config) { c.SlowStart = -2 }, "SlowStart -2ns must be above 0, or -1"},
+		{"no slow start", func(c *compensator.Config) { c.SlowStart = -1 }, ""},
+		{"short window", func(c *compensator.Config) { c.AlertWindow = 999 * time.Millisecond }, "AlertWindow 999ms"},
+		{"long window", func(c *compensator.Config) { c.AlertWindow = 25 * time.Hour }, "1s to 24h0m0s"},
+		{"oldest", func(c *compensator.Config) { c.OldestReady = time.Millisecond }, "OldestReady 1ms must be"},
+		{"events", func(c *compensator.Config) { c.EventRetention = time.Minute }, "EventRetention 1m0s"},
+		{"dead", func(c *compensator.Config) { c.DeadRetention = -1 }, "DeadRetention -1ns"},
+		{
+			"kept for ever and purged",
+			func(c *compensator.Config) { c.EventRetention, c.DeadRetention = -1, time.Hour }, "",
+		},
 		{"limits", func(c *compensator.Config) { c.Limits.MaxBody = -1 }, "Limits"},
 	}
 	for _, tt := range tests {

@@ -19,6 +19,20 @@
 // not be sent is handed back at once. While no channel is healthy nothing is claimed, so
 // an outage of the broker spends no attempts.
 //
+// Beside the runs, whether the broker is there or not:
+//
+//   - alerts. A row that goes DEAD owes an alert, in the table: it is claimed, told to the
+//     [Alerter] with all rows of its service, exchange, routing key and code, and marked.
+//     No process that ends and no sink that hangs loses one; it may be told twice. Broken
+//     exchanges, rows of a newer version and rows that wait for long are told too;
+//   - retention: history and, where asked for, DEAD rows are deleted by age.
+//
+// One replica of those that share a [Locker] does these chores, for the whole table.
+//
+// An exchange that the broker refuses, by 404 or 403, is broken: its rows wait without
+// being charged, but for one at a time that is sent alone to find out whether the
+// exchange takes messages again. The row that is charged least goes first.
+//
 // What it does not do: it gives no order, and it cannot exclude that a process that was
 // paused in the middle of a write to the socket sends a message a second time. A repeat
 // has the same id. It never publishes what it has not claimed, creates no topology and

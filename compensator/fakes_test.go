@@ -261,21 +261,21 @@ func (s *fakeStore) Stats(context.Context, string) ([]model.Stats, error) {
 	return slices.Clone(s.stats), s.err
 }
 
-func (s *fakeStore) PurgeEvents(_ context.Context, olderThan time.Duration, max int) (int, error) {
-	return s.purge("events", olderThan, max)
+func (s *fakeStore) PurgeEvents(_ context.Context, olderThan time.Duration, most int) (int, error) {
+	return s.purge("events", olderThan, most)
 }
 
-func (s *fakeStore) PurgeDead(_ context.Context, olderThan time.Duration, max int) (int, error) {
-	return s.purge("dead", olderThan, max)
+func (s *fakeStore) PurgeDead(_ context.Context, olderThan time.Duration, most int) (int, error) {
+	return s.purge("dead", olderThan, most)
 }
 
-func (s *fakeStore) purge(what string, olderThan time.Duration, max int) (int, error) {
+func (s *fakeStore) purge(what string, olderThan time.Duration, most int) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.err != nil {
 		return 0, s.err
 	}
-	n := min(s.old[what], max)
+	n := min(s.old[what], most)
 	if n > 0 {
 		s.old[what] -= n
 	}

@@ -63,7 +63,8 @@ func TestC66_DeadAfterMaxAttempts(t *testing.T) {
 		eventually(t, "all five are told", func() bool { return alerts.counts(t, 0)["unbound"] >= 5 })
 		c.drained(t)
 		for _, a := range alerts.got() {
-			if a.Code != model.CodeNoRoute || a.Sample.Attempts != 2 || a.Exchange != "ex" || a.RoutingKey != "unbound" {
+			if a.Code != model.CodeNoRoute || a.Sample.Attempts != 2 || a.Exchange != "ex" ||
+				a.RoutingKey != "unbound" {
 				t.Errorf("alert %+v, want 312 after 2 attempts to ex", a)
 			}
 		}

@@ -32,7 +32,9 @@ func TestC44_SlowStartAfterAnOutage(t *testing.T) {
 		store, sender := newStore(), newSender()
 		sender.setDown(true)
 		store.put(t, 1200, "orders", nil)
-		r := start(t, compensator.Config{Store: store, Sender: sender, Rate: rate, Policy: model.Policy{MaxAttempts: 5}})
+		r := start(t, compensator.Config{
+			Store: store, Sender: sender, Rate: rate, Policy: model.Policy{MaxAttempts: 5},
+		})
 		time.Sleep(10 * time.Minute)
 		sender.setDown(false)
 		begin := time.Now()

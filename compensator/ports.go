@@ -21,9 +21,9 @@ type Store interface {
 	MarkAlerted(ctx context.Context, keys []model.RowKey, next time.Duration) (int, error)
 	// Stats returns figures of every service where service is empty.
 	Stats(ctx context.Context, service string) ([]model.Stats, error)
-	// PurgeEvents and PurgeDead delete at most max events, and DEAD rows, by age.
-	PurgeEvents(ctx context.Context, olderThan time.Duration, max int) (int, error)
-	PurgeDead(ctx context.Context, olderThan time.Duration, max int) (int, error)
+	// PurgeEvents and PurgeDead delete at most so many events, and DEAD rows, by age.
+	PurgeEvents(ctx context.Context, olderThan time.Duration, most int) (int, error)
+	PurgeDead(ctx context.Context, olderThan time.Duration, most int) (int, error)
 	settle.Store
 }
 

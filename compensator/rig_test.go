@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"sync"
@@ -237,3 +238,5 @@ func (c *counters) get(f func() int) int {
 	defer c.mu.Unlock()
 	return f()
 }
+
+func textLog(b *lockedBuffer) *slog.Logger { return slog.New(slog.NewTextHandler(b, nil)) }

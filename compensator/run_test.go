@@ -2,6 +2,7 @@ package compensator_test
 
 import (
 	"errors"
+	"maps"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -238,9 +239,10 @@ func TestC48_PoisonRowsDoNotBlockGoodOnes(t *testing.T) {
 		for _, a := range alerts.got() {
 			perCode[a.Code] += a.Count
 		}
-		if perCode[model.CodeCorrupt] != 10 || perCode[model.CodeInvalid] != 11 || perCode[model.CodeNewerCodec] != 10 ||
-			perCode[model.CodeNotFound] != 1 {
-			t.Errorf("rows told by code: %v, want 10 corrupt, 11 invalid, 10 newer-codec and the broken exchange", perCode)
+		if want := map[model.Code]int{
+			model.CodeCorrupt: 10, model.CodeInvalid: 11, model.CodeNewerCodec: 10, model.CodeNotFound: 1,
+		}; !maps.Equal(perCode, want) {
+			t.Errorf("rows told by code: %v, want %v", perCode, want)
 		}
 	})
 }

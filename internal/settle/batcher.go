@@ -50,7 +50,9 @@ type Config struct {
 	// Timeout bounds one write. Defaults to 10 s.
 	Timeout time.Duration
 	// OnSettled, if set, is called once a result that is not an ack has been written, from
-	// one of the batcher's goroutines. It must not block.
+	// one of the batcher's goroutines. It must not block. After a write that was committed
+	// and whose answer was lost, or whose Restore failed, the repeat finds the batch's rows
+	// fenced: use it for figures and logs, and base nothing else on it.
 	OnSettled func(*Result, Decision, model.Settled)
 	// OnRestored, if set, is called for each row that was found gone and inserted again.
 	// Rules as for OnSettled.
