@@ -23,7 +23,8 @@ import (
 //   - [model.ErrInvalid]: nothing stored; correct the message.
 //   - [model.ErrNotStored]: certain; repeat when the cause is gone.
 //   - [model.ErrStoreUnknown]: maybe stored (ctx ended or the connection broke while the
-//     INSERT ran). Repeat with the id in the [*model.StoreError]: still one message.
+//     INSERT ran). Repeat with the id in the [*model.StoreError]: still the same message,
+//     though it may arrive twice if the first row was sent and deleted meanwhile.
 //   - [model.ErrConflict]: the id is stored with other content.
 //   - [model.ErrDead]: the id is stored with this content and is DEAD; replay it.
 //   - [model.ErrClosed]: the publisher was closed; nothing stored.

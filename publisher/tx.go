@@ -79,7 +79,8 @@ func (t *Tx) Publish(ctx context.Context, ms ...model.Message) error {
 // It reads the rows back on another connection and sends those that exist: a Commit that
 // returned nil is no proof (a deadlock whose error was swallowed, a savepoint rolled
 // back). Receipts are returned for the rows that exist, in the order of publishing. None
-// there is [model.ErrRowsMissing]: nothing was stored, nothing is sent. Any other error
+// there is [model.ErrRowsMissing]: nothing was stored, nothing is sent; or, where the
+// process stood still for longer than the grace, a compensator has delivered all of it. Any other error
 // means that the rows could not be read back now; they are safe, and a compensator sends
 // them when their lease ends. ctx bounds the read. A second call returns nothing.
 func (t *Tx) Committed(ctx context.Context) ([]*Receipt, error) {
