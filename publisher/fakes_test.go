@@ -13,12 +13,12 @@ import (
 
 // memStore keeps rows in memory and counts calls.
 type memStore struct {
-	mu      sync.Mutex
-	rows    map[string]model.TransMessage
-	delays  map[string]time.Duration
-	err     error // Insert, InsertTx and ReadBack fail with it
-	renewed int
-	lost    map[string]bool // rows whose transaction did not really commit
+	mu                sync.Mutex
+	rows              map[string]model.TransMessage
+	delays            map[string]time.Duration
+	err               error // Insert, InsertTx and ReadBack fail with it
+	renewed, extended int
+	lost              map[string]bool // rows whose transaction did not really commit
 }
 
 func newMemStore() *memStore {
@@ -57,6 +57,19 @@ func (s *memStore) Insert(_ context.Context, drafts []model.Draft) ([]model.Stor
 func (s *memStore) InsertTx(ctx context.Context, _ model.Execer, drafts []model.Draft) error {
 	_, err := s.Insert(ctx, drafts)
 	return err
+}
+
+func (s *memStore) ExtendTx(_ context.Context, _ model.Execer, ids []string, d time.Duration) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.err != nil {
+		return 0, s.err
+	}
+	for _, id := range ids {
+		s.delays[id] = d
+		s.extended++
+	}
+	return len(ids), nil
 }
 
 func (s *memStore) ReadBack(_ context.Context, ids []string) (map[string]model.RowState, error) {

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -72,6 +73,30 @@ func (t *Tx) Publish(ctx context.Context, ms ...model.Message) error {
 	return nil
 }
 
+// BeforeCommit is to be called just before the commit of a transaction that may have been
+// open for longer than half of the send budget; [InTx] and gormtx.Transaction do. For a
+// shorter one it does nothing. It gives the stored rows a new lease through the caller's
+// handle: otherwise they are due as soon as they are visible, and Committed cannot tell
+// rows that a compensator has delivered meanwhile from rows that were rolled back. The
+// error is [model.ErrTxMustRollBack], as for Publish.
+func (t *Tx) BeforeCommit(ctx context.Context) error {
+	t.mu.Lock()
+	flights, since := t.pending, t.since
+	t.mu.Unlock()
+	if len(flights) == 0 || elapsed(since) <= t.p.cfg.SendBudget/2 {
+		return nil
+	}
+	ids := flightIDs(slices.DeleteFunc(slices.Clone(flights), func(f *flight) bool { return f.delay > 0 }))
+	since = time.Now()
+	if _, err := t.p.cfg.Store.ExtendTx(ctx, t.exec, ids, t.p.cfg.Grace); err != nil {
+		return fmt.Errorf("publisher: %w", &model.StoreError{Kind: model.ErrTxMustRollBack, IDs: ids, Err: err})
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.since = since
+	return nil
+}
+
 // Committed is to be called after the transaction's Commit returned nil, and only then:
 // after any error of Commit, which may have happened or not, call nothing; the rows, if
 // they exist, are sent by a compensator.
@@ -79,8 +104,10 @@ func (t *Tx) Publish(ctx context.Context, ms ...model.Message) error {
 // It reads the rows back on another connection and sends those that exist: a Commit that
 // returned nil is no proof (a deadlock whose error was swallowed, a savepoint rolled
 // back). Receipts are returned for the rows that exist, in the order of publishing. None
-// there is [model.ErrRowsMissing]: nothing was stored, nothing is sent; or, where the
-// process stood still for longer than the grace, a compensator has delivered all of it. Any other error
+// there is [model.ErrRowsMissing]: nothing was stored, nothing is sent. Where the grace
+// had ended before they were read, that cannot be told from rows which a compensator has
+// delivered and deleted meanwhile: then the error is [model.ErrStoreUnknown]; see
+// BeforeCommit. Any other error
 // means that the rows could not be read back now; they are safe, and a compensator sends
 // them when their lease ends. ctx bounds the read. A second call returns nothing.
 func (t *Tx) Committed(ctx context.Context) ([]*Receipt, error) {
@@ -107,11 +134,7 @@ func (t *Tx) Committed(ctx context.Context) ([]*Receipt, error) {
 		}
 	}
 	if len(there) == 0 {
-		return nil, fmt.Errorf("publisher: %w", &model.StoreError{
-			Kind: model.ErrRowsMissing, IDs: flightIDs(flights),
-			Err: errors.New("the transaction was rolled back after all, or ran on another database, " +
-				"or the read went to a replica"),
-		})
+		return nil, t.p.missing(flights, since)
 	}
 	if missing := len(flights) - len(there); missing > 0 {
 		t.p.log.Warn("some rows are not there after the commit: a savepoint was rolled back",
@@ -123,6 +146,21 @@ func (t *Tx) Committed(ctx context.Context) ([]*Receipt, error) {
 		receipts[i] = &f.receipt
 	}
 	return receipts, nil
+}
+
+// missing is the error for rows of which none is there after the commit.
+func (p *Publisher) missing(flights []*flight, since time.Time) error {
+	err := &model.StoreError{
+		Kind: model.ErrRowsMissing, IDs: flightIDs(flights),
+		Err: errors.New("the transaction was rolled back after all, or ran on another database, " +
+			"or the read went to a replica"),
+	}
+	if elapsed(since) >= p.cfg.Grace {
+		err.Kind = model.ErrStoreUnknown
+		err.Err = errors.New("the rows are not there after the commit, but their lease had ended: the transaction " +
+			"was rolled back after all, or a compensator has delivered them; call BeforeCommit in long transactions")
+	}
+	return fmt.Errorf("publisher: %w", err)
 }
 
 func flightIDs(flights []*flight) []string {
@@ -217,6 +255,9 @@ func InTx(ctx context.Context, p *Publisher, db *sql.DB, opts *sql.TxOptions, fn
 		}
 	}()
 	if err := fn(tx, t); err != nil {
+		return err
+	}
+	if err := t.BeforeCommit(ctx); err != nil {
 		return err
 	}
 	done = true

@@ -144,3 +144,55 @@ func TestTxHandsBackWhatItCannotSend(t *testing.T) {
 		t.Errorf("row %+v due after %v; want handed back, due now, nothing counted", row, delay)
 	}
 }
+
+// C38: rows of a long transaction get a new lease before its commit, so that their absence
+// after it means what it says; without that nobody can know.
+func TestC38_LongTransactionIsReadBackUnderALease(t *testing.T) {
+	t.Parallel()
+	for _, extend := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			s, snd := newMemStore(), &fakeSender{answer: acked}
+			p := open(t, s, snd, nil)
+			m := msg("a")
+			m.ID = model.NewID()
+			tx := p.Tx(nil)
+			if err := tx.Publish(t.Context(), m); err != nil {
+				t.Fatal(err)
+			}
+			if err := tx.BeforeCommit(t.Context()); err != nil || s.extended != 0 {
+				t.Fatalf("a short transaction: %v, %d rows extended", err, s.extended)
+			}
+			time.Sleep(40 * time.Second) // fake time of the bubble
+			want := model.ErrStoreUnknown
+			if extend {
+				want = model.ErrRowsMissing
+				if err := tx.BeforeCommit(t.Context()); err != nil || s.extended != 1 {
+					t.Fatalf("%v, %d rows extended, want 1", err, s.extended)
+				}
+			}
+			s.lost[m.ID] = true
+			if _, err := tx.Committed(t.Context()); !errors.Is(err, want) {
+				t.Errorf("extended %v: got %v, want %v", extend, err, want)
+			}
+			closeNow(t, p)
+		})
+	}
+}
+
+func TestBeforeCommitErrorsMustRollBack(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newMemStore()
+		p := open(t, s, &fakeSender{answer: acked}, nil)
+		tx := p.Tx(nil)
+		if err := tx.Publish(t.Context(), msg("a")); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(7 * time.Second) // fake time of the bubble
+		s.err = errDown
+		if err := tx.BeforeCommit(t.Context()); !errors.Is(err, model.ErrTxMustRollBack) || !errors.Is(err, errDown) {
+			t.Errorf("got %v, want ErrTxMustRollBack around the cause", err)
+		}
+		closeNow(t, p)
+	})
+}

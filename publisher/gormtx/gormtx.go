@@ -42,6 +42,9 @@ func Transaction(
 	if err := fn(tx, t); err != nil {
 		return err
 	}
+	if err := t.BeforeCommit(ctx); err != nil {
+		return err
+	}
 	done = true
 	if err := tx.Commit().Error; err != nil {
 		return fmt.Errorf("gormtx: commit: %w", err)
