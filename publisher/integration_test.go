@@ -148,7 +148,8 @@ func TestC07_EachRowKeepsItsOwnCause(t *testing.T) {
 				t.Errorf("%s: %v and left %v", id, o, left)
 			}
 			if left && (row.Status != model.Ready || row.LastCode != o.Code || row.Attempts != 1) {
-				t.Errorf("%s: %v, but its row says %s %s after %d attempts", id, o, row.Status, row.LastCode, row.Attempts)
+				t.Errorf("%s: %v, but its row says %s %s after %d attempts",
+					id, o, row.Status, row.LastCode, row.Attempts)
 			}
 		}
 		if count[model.Acked] != 320 || count[model.Returned] != 320 || count[model.Nacked] != 320 {

@@ -221,8 +221,13 @@ func appendAsApp(t *testing.T, w *world) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	must(t, "insert in a transaction", w.open("publisher", gormstore.Options{}).InsertTx(t.Context(), tx,
-		[]model.Draft{draft(), draft()}))
+	store, rows := w.open("publisher", gormstore.Options{}), []model.Draft{draft(), draft()}
+	must(t, "insert in a transaction", store.InsertTx(t.Context(), tx, rows))
+	n, err := store.ExtendTx(t.Context(), tx, []string{rows[0].ID, rows[1].ID}, time.Minute)
+	must(t, "lease anew in a transaction", err)
+	if n != 2 {
+		t.Errorf("leased %d rows anew, want 2", n)
+	}
 	must(t, "commit", tx.Commit())
 }
 
