@@ -10,17 +10,17 @@ import (
 	"github.com/transmsg/transmsg/model"
 )
 
-// PurgeEvents deletes history older than the given age, oldest first, at most max lines,
+// PurgeEvents deletes history older than the given age, oldest first, at most limit lines,
 // and returns how many. It works by key in batches of at most 500, each committed by
 // itself. Do not make the age shorter than a send can be late: [Store.Restore] looks for
 // "discard" in the history.
-func (s *Store) PurgeEvents(ctx context.Context, olderThan time.Duration, max int) (int, error) {
-	if err := checkPurge(olderThan, max); err != nil {
+func (s *Store) PurgeEvents(ctx context.Context, olderThan time.Duration, limit int) (int, error) {
+	if err := checkPurge(olderThan, limit); err != nil {
 		return 0, fmt.Errorf("gormstore: purge events: %w", err)
 	}
 	total := 0
-	for total < max {
-		want := min(max-total, maxRows)
+	for total < limit {
+		want := min(limit-total, maxRows)
 		rows, err := s.db.QueryContext(ctx, s.d.bind("SELECT id FROM "+s.sql.events+" WHERE at <= "+s.d.now+
 			"-? ORDER BY at LIMIT ?"), delayMS(olderThan), want)
 		ids, err := collect(rows, err, func(r scanner, id *int64) error { return r.Scan(id) })
@@ -50,12 +50,12 @@ func numbers(ids []int64) string {
 	return strings.Join(texts, ",")
 }
 
-// PurgeDead deletes rows that have been DEAD and unchanged for the given age, at most max
+// PurgeDead deletes rows that have been DEAD and unchanged for the given age, at most limit
 // of them, and returns how many. A row whose alert is still owed stays. Each deleted row
 // leaves a "purge" event. It works by key in batches of at most 500, each committed by
 // itself.
-func (s *Store) PurgeDead(ctx context.Context, olderThan time.Duration, max int) (int, error) {
-	if err := checkPurge(olderThan, max); err != nil {
+func (s *Store) PurgeDead(ctx context.Context, olderThan time.Duration, limit int) (int, error) {
+	if err := checkPurge(olderThan, limit); err != nil {
 		return 0, fmt.Errorf("gormstore: purge dead: %w", err)
 	}
 	services, err := s.allServices(ctx)
@@ -64,15 +64,15 @@ func (s *Store) PurgeDead(ctx context.Context, olderThan time.Duration, max int)
 	}
 	total := 0
 	for _, service := range services {
-		n, err := s.purgeService(ctx, service, olderThan, max-total)
-		if total += n; err != nil || total >= max {
+		n, err := s.purgeService(ctx, service, olderThan, limit-total)
+		if total += n; err != nil || total >= limit {
 			return total, err
 		}
 	}
 	return total, nil
 }
 
-func (s *Store) purgeService(ctx context.Context, service string, olderThan time.Duration, max int) (int, error) {
+func (s *Store) purgeService(ctx context.Context, service string, olderThan time.Duration, limit int) (int, error) {
 	f := model.Filter{Service: service, Status: model.Dead, OlderThan: olderThan}
 	// What is due for a look, or leased for it, still owes its alert.
 	also := " AND next_attempt_at > " + s.d.now + " AND claimed_by = '' AND updated_at <= " + s.d.now + "-" +
@@ -81,8 +81,8 @@ func (s *Store) purgeService(ctx context.Context, service string, olderThan time
 	query := s.d.bind("SELECT id FROM " + s.sql.table + s.d.forceDue(s.opt.Prefix) + " WHERE id > ?" + conds + also +
 		" ORDER BY next_attempt_at, id LIMIT ?")
 	total := 0
-	for total < max {
-		want := min(max-total, maxRows)
+	for total < limit {
+		want := min(limit-total, maxRows)
 		rows, err := s.db.QueryContext(ctx, query, append(args, want)...)
 		ids, err := collect(rows, err, func(r scanner, id *string) error { return r.Scan(id) })
 		if err != nil || len(ids) == 0 {
@@ -118,12 +118,12 @@ func (s *Store) purgeTx(ctx context.Context, tx dbTx, ids []string, f model.Filt
 	return len(found), s.insertEvents(ctx, tx, events)
 }
 
-func checkPurge(olderThan time.Duration, max int) error {
+func checkPurge(olderThan time.Duration, limit int) error {
 	switch {
 	case olderThan < time.Millisecond:
 		return fmt.Errorf("age %s must be positive", olderThan)
-	case max < 1:
-		return fmt.Errorf("max %d must be at least 1", max)
+	case limit < 1:
+		return fmt.Errorf("limit %d must be at least 1", limit)
 	}
 	return nil
 }

@@ -40,8 +40,8 @@ func newStatements(d *dialect, prefix string) statements {
 			"SELECT u.id, u.service, u.message_key, u.exchange, u.routing_key, u.properties, u.payload, u.size, " +
 			"n.now + u.delay, u.owner, n.now, n.now, 'READY' " +
 			"FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::bytea[], $7::bytea[], " +
-			"$8::int[], $9::bigint[], $10::text[]) AS u (id, service, message_key, exchange, routing_key, properties, " +
-			"payload, size, delay, owner) CROSS JOIN " + d.now + " AS n (now)"
+			"$8::int[], $9::bigint[], $10::text[]) AS u (id, service, message_key, exchange, routing_key, " +
+			"properties, payload, size, delay, owner) CROSS JOIN " + d.now + " AS n (now)"
 		return st
 	}
 	head := "INSERT INTO " + st.table + " (" + insertColumns + ") VALUES "

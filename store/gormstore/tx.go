@@ -44,13 +44,8 @@ func (s *Store) retryTx(ctx context.Context, fn func(dbTx) error) error {
 // bound, where there is one.
 func again(ctx context.Context, c class, try int) bool {
 	_, bounded := ctx.Deadline()
-	switch c {
-	case classRetry, classDuplicate:
-		return try < txTries
-	case classBusy:
-		return bounded || try < txTries
-	}
-	return false
+	undone := c == classRetry || c == classDuplicate || c == classBusy
+	return undone && (try < txTries || c == classBusy && bounded)
 }
 
 // tryTx runs fn in a transaction once. It ends with ctx, or rollbackTimeout later.

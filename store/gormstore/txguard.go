@@ -25,7 +25,7 @@ func (s *Store) guardTx(query string) string {
 	if !s.maria {
 		return query
 	}
-	return strings.Replace(query, "(?,", "(IF(@@in_transaction,?,NULL),", -1)
+	return strings.ReplaceAll(query, "(?,", "(IF(@@in_transaction,?,NULL),")
 }
 
 // requireTx is guardTx for MySQL, which does not know @@in_transaction: without a

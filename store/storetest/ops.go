@@ -21,8 +21,8 @@ type Operations interface {
 	ClaimDead(context.Context, model.DeadClaim) ([]model.TransMessage, error)
 	MarkAlerted(ctx context.Context, keys []model.RowKey, next time.Duration) (int, error)
 	AddEvent(context.Context, model.Event) error
-	PurgeEvents(ctx context.Context, olderThan time.Duration, max int) (int, error)
-	PurgeDead(ctx context.Context, olderThan time.Duration, max int) (int, error)
+	PurgeEvents(ctx context.Context, olderThan time.Duration, limit int) (int, error)
+	PurgeDead(ctx context.Context, olderThan time.Duration, limit int) (int, error)
 }
 
 const (

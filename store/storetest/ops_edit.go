@@ -45,7 +45,8 @@ func testEditProperties(t *testing.T, s Store) {
 	headers := map[string]any{"b": 2, "c": "three"}
 	yes := true
 	err := s.Edit(bound(t), row.ID, model.Edit{
-		Properties: &model.Properties{Type: "paid", Priority: 3}, Headers: &headers, AllowUnroutable: &yes, Actor: actor,
+		Properties: &model.Properties{Type: "paid", Priority: 3}, Headers: &headers, AllowUnroutable: &yes,
+		Actor: actor,
 	})
 	if err != nil {
 		t.Fatal(err)

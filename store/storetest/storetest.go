@@ -31,14 +31,27 @@ type Store interface {
 	Operations
 }
 
+// part is one test of the suite.
+type part struct {
+	name string
+	test func(*testing.T, Store)
+}
+
 // Run runs the suite. open returns an empty store of its own for each call and closes
 // it when the test ends.
 func Run(t *testing.T, open func(t *testing.T) Store) {
 	t.Helper()
-	for _, c := range []struct {
-		name string
-		test func(*testing.T, Store)
-	}{
+	for _, c := range append(messages(), operations()...) {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			c.test(t, open(t))
+		})
+	}
+}
+
+// messages are the tests of a message's way.
+func messages() []part {
+	return []part{
 		{"InsertStoresEveryField", testInsertFields},
 		{"C14_BytesAreExact", testBytesAreExact},
 		{"C19_LargeBodiesAreWhole", testLargeBodies},
@@ -75,6 +88,12 @@ func Run(t *testing.T, open func(t *testing.T) Store) {
 		{"ListFilters", testList},
 		{"ShowUnknownID", testShowUnknown},
 		{"C34_PublishersAndClaimers", testRivals},
+	}
+}
+
+// operations are the tests of operators' acts.
+func operations() []part {
+	return []part{
 		{"C66_DeadIsToldListedReplayedDiscarded", testDeadIsTold},
 		{"C68_ReplayTwiceAtOnceIsOnce", testReplayTwice},
 		{"C68_ReplaySpreadsDueTimes", testReplaySpread},
@@ -96,10 +115,5 @@ func Run(t *testing.T, open func(t *testing.T) Store) {
 		{"ExportImportIsExact", testExportImport},
 		{"ImportRefusals", testImportRefusals},
 		{"AddEvent", testAddEvent},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			c.test(t, open(t))
-		})
 	}
 }
