@@ -249,12 +249,45 @@ func TestBreakerSparesTheRate(t *testing.T) {
 		broker := &fakeBroker{revoked: map[string]bool{"gone": true}}
 		sender.script, sender.delay = broker.answer, time.Millisecond
 		store.put(t, 300, "orders", to("gone", "k"))
-		r := start(t, compensator.Config{Store: store, Sender: sender, Rate: 100, BatchRows: 50})
-		time.Sleep(5 * time.Second)
-		good := store.put(t, 200, "orders", func(r *model.TransMessage) { r.NextAttemptAt += 1000 })
+		r := start(t, compensator.Config{Store: store, Sender: sender, Rate: 20, BatchRows: 50})
+		for range 12 {
+			time.Sleep(5 * time.Second)
+			good := store.put(t, 5, "orders", nil)
+			time.Sleep(3 * time.Second)
+			synctest.Wait()
+			for _, id := range good {
+				if sender.times(id) != 1 {
+					t.Fatalf("a good row was sent %d times within 3 s, want once", sender.times(id))
+				}
+			}
+		}
+		r.drained(t)
+	})
+}
+
+// A probe that tells nothing about its exchange is followed by the next one soon.
+func TestBreakerTriesAgainAfterAnInconclusiveProbe(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store, sender := newStore(), newSender()
+		broker := &fakeBroker{revoked: map[string]bool{"gone": true}}
+		probes := 0
+		sender.script = func(s confirms.Send) model.Outcome {
+			if s.Alone {
+				if probes++; probes == 1 {
+					broker.set("gone", false)
+					return model.Outcome{Kind: model.Unknown, Code: model.CodeTimeout}
+				}
+			}
+			return broker.answer(s)
+		}
+		store.put(t, 50, "orders", to("gone", "k"))
+		r := start(t, compensator.Config{Store: store, Sender: sender})
 		time.Sleep(10 * time.Second)
 		synctest.Wait()
-		once(t, sender, good)
+		if n := store.left(); n != 0 {
+			t.Errorf("%d rows left 10 s after a probe without an answer, want 0", n)
+		}
 		r.drained(t)
 	})
 }
