@@ -38,13 +38,19 @@ func (w *world) replicas(prefix string, n int, args ...string) ([]replica, error
 
 // replica starts one by the binary given. It ends with the world.
 func (w *world) replica(binary, owner string, args ...string) (replica, error) {
-	r := replica{owner: owner, log: filepath.Join(w.Dir, owner+".log")}
-	all := []string{"compensator", "--store", w.dsn, "--amqp", w.url, "--owner", owner}
+	all := []string{"--store", w.dsn, "--amqp", w.url}
 	if !slices.Contains(args, "--http") {
 		all = append(all, "--http", "")
 	}
+	return w.bareReplica(binary, owner, append(all, args...)...)
+}
+
+// bareReplica starts one with these flags alone.
+func (w *world) bareReplica(binary, owner string, args ...string) (replica, error) {
+	r := replica{owner: owner, log: filepath.Join(w.Dir, owner+".log")}
 	p, err := proc.Start(proc.Spec{
-		Path: binary, Args: append(all, args...), Dir: w.Dir, Env: plainEnv(), Output: r.log,
+		Path: binary, Args: append([]string{"compensator", "--owner", owner}, args...), Dir: w.Dir, Env: plainEnv(),
+		Output: r.log,
 	})
 	if err != nil {
 		return r, err

@@ -17,6 +17,8 @@ func registry() map[string]check {
 		fairCheck(),
 		upgradeCheck(),
 		recoverCheck(),
+		secretsCheck(),
+		deadCheck(),
 		testTwiceCheck(),
 	}
 	byName := make(map[string]check, len(all))
