@@ -66,8 +66,12 @@ func (a *Alert) String() string {
 		cause = strings.TrimSpace(string(a.Code) + " " + a.Text)
 	}
 	for _, p := range [...]struct{ name, value string }{
-		{"service", a.Service}, {"exchange", a.Exchange}, {"routing key", a.RoutingKey}, {"cause", cause},
-		{"sample", a.Sample.ID}, {"key", a.Sample.Key},
+		{"service", a.Service},
+		{"exchange", a.Exchange},
+		{"routing key", a.RoutingKey},
+		{"cause", cause},
+		{"sample", a.Sample.ID},
+		{"key", a.Sample.Key},
 	} {
 		if p.value != "" {
 			fmt.Fprintf(&b, ", %s %s", p.name, plain(p.value))

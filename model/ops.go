@@ -64,8 +64,12 @@ func (s Selection) String() string {
 	}
 	f := &s.Filter
 	for _, p := range [...]struct{ name, value string }{
-		{"service", f.Service}, {"status", string(f.Status)}, {"exchange", f.Exchange},
-		{"routing_key", f.RoutingKey}, {"code", string(f.Code)}, {"key", f.Key},
+		{"service", f.Service},
+		{"status", string(f.Status)},
+		{"exchange", f.Exchange},
+		{"routing_key", f.RoutingKey},
+		{"code", string(f.Code)},
+		{"key", f.Key},
 	} {
 		if p.value != "" {
 			parts = append(parts, fmt.Sprintf("%s=%q", p.name, p.value))

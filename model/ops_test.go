@@ -70,8 +70,9 @@ func TestEditKeepsWhatItDoesNotName(t *testing.T) {
 	if err := (&model.Edit{Properties: &props}).Apply(&row); err != nil {
 		t.Fatal(err)
 	}
-	if got, want := string(row.Properties), `{"v":1,"type":"t2","timestamp":7,"timestamp_defaulted":true}`; got != want {
-		t.Errorf("got %s, want the row's timestamp kept: %s", got, want)
+	kept := `{"v":1,"type":"t2","timestamp":7,"timestamp_defaulted":true}`
+	if got := string(row.Properties); got != kept {
+		t.Errorf("got %s, want the row's timestamp kept: %s", got, kept)
 	}
 	props.Timestamp = time.Unix(9, 999)
 	if err := (&model.Edit{Properties: &props}).Apply(&row); err != nil {
@@ -91,10 +92,12 @@ func TestEditRefusals(t *testing.T) {
 		edit  model.Edit
 		want  error
 	}{
-		"nothing":               {`{"v":1}`, model.Edit{Actor: "ann"}, model.ErrInvalid},
-		"long key":              {`{"v":1}`, model.Edit{RoutingKey: &long}, model.ErrInvalid},
-		"refused header":        {`{"v":1}`, model.Edit{Headers: &cc}, model.ErrInvalid},
-		"body above its limit":  {`{"v":1}`, model.Edit{Body: &body, Limits: model.Limits{MaxBody: 3}}, model.ErrInvalid},
+		"nothing":        {`{"v":1}`, model.Edit{Actor: "ann"}, model.ErrInvalid},
+		"long key":       {`{"v":1}`, model.Edit{RoutingKey: &long}, model.ErrInvalid},
+		"refused header": {`{"v":1}`, model.Edit{Headers: &cc}, model.ErrInvalid},
+		"body above its limit": {
+			`{"v":1}`, model.Edit{Body: &body, Limits: model.Limits{MaxBody: 3}}, model.ErrInvalid,
+		},
 		"corrupt":               {`{"v":1,`, model.Edit{Body: &body}, model.ErrCorrupt},
 		"corrupt, headers only": {`{"v":1,`, model.Edit{Headers: &empty}, model.ErrCorrupt},
 		"newer, all replaced": {

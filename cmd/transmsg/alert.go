@@ -59,8 +59,8 @@ func (a *app) testSinks(ctx context.Context, sinks []namedSink) error {
 	}
 	now := time.Now()
 	message := model.Alert{
-		Kind: model.AlertTest, Text: "somebody tries out whether alerts arrive; nothing is wrong", First: now, Last: now,
-		Instance: host, Command: "transmsg alert test",
+		Kind: model.AlertTest, Text: "somebody tries out whether alerts arrive; nothing is wrong",
+		First: now, Last: now, Instance: host, Command: "transmsg alert test",
 	}
 	failed := 0
 	for _, s := range sinks {

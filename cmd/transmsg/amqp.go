@@ -108,7 +108,8 @@ func (o *amqpOptions) address(a *app) (confirms.Config, error) {
 func (o *amqpOptions) secured(byURL bool) (func(context.Context) (*tls.Config, error), error) {
 	if !byURL && !o.secure {
 		if flag := o.tls.given(); flag != "" {
-			return nil, usagef("--%s: the connection is plain; give an amqps:// URL, or --amqp-tls with --amqp-addr", flag)
+			return nil, usagef("--%s: the connection is plain; give an amqps:// URL, or --amqp-tls with --amqp-addr",
+				flag)
 		}
 		return nil, nil
 	}

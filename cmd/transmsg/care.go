@@ -41,7 +41,10 @@ func (o *careOptions) apply(cfg *compensator.Config) error {
 		none       time.Duration
 	}{
 		{"slow-start", o.slowStart, 1, 0, true, &cfg.SlowStart, -1},
-		{"alert-window", o.alertWindow, compensator.MinAlertWindow, compensator.MaxAlertWindow, false, &cfg.AlertWindow, 0},
+		{
+			"alert-window", o.alertWindow, compensator.MinAlertWindow, compensator.MaxAlertWindow, false,
+			&cfg.AlertWindow, 0,
+		},
 		{"oldest-ready", o.oldestReady, time.Second, 0, true, &cfg.OldestReady, -1},
 		{"event-retention", o.eventRetention, compensator.MinRetention, 0, true, &cfg.EventRetention, -1},
 		{"dead-retention", o.deadRetention, compensator.MinRetention, 0, true, &cfg.DeadRetention, 0},

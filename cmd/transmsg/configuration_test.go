@@ -21,9 +21,12 @@ const configurationPath = "../../docs/configuration.md"
 const configurationHead = `# Settings
 
 Written by ` + "`go test ./cmd/transmsg -run TestConfigurationPage -update`" + ` from the command line itself; a
-test keeps it true. Every setting is a flag, an environment variable and a key of the YAML file that ` + "`--config`" + `
-or ` + "`TRANSMSG_CONFIG`" + ` names; a flag wins over the environment, that over the file, that over the default. Lists are
-YAML lists in the file and separated by commas elsewhere. Durations are texts such as ` + "`500ms`, `10s` or `1h30m`" + `.
+test keeps it true. Every setting is a flag, an environment variable and a key of the YAML file that ` +
+	"`--config`" + `
+or ` + "`TRANSMSG_CONFIG`" + ` names; a flag wins over the environment, that over the file, that over the default. ` +
+	`Lists are
+YAML lists in the file and separated by commas elsewhere. Durations are texts such as ` +
+	"`500ms`, `10s` or `1h30m`" + `.
 How secrets stay out of sight is in [cli.md](cli.md).
 
 `

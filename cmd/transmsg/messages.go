@@ -7,7 +7,8 @@ func (a *app) messagesCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "messages",
 		Short: "List, show and repair stored messages",
-		Long: "List, show and repair what the store keeps: messages that wait (READY) and messages that were given up\n" +
+		Long: "List, show and repair what the store keeps: messages that wait (READY) and messages that were " +
+			"given up\n" +
 			"(DEAD). Verbs that change messages show what they would do unless --yes is given, and write who did\n" +
 			"it, and why, into the messages' history.",
 		RunE: groupRun,

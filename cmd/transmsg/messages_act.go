@@ -66,10 +66,12 @@ func (a *app) replayCommand() *cobra.Command {
 			return usagef("--status READY: only DEAD messages are replayed; READY ones are sent without help")
 		}
 		sel.Filter.Status = model.Dead
-		return a.act(ctx, cmd, &o, sel, act{"replay", "replayed",
+		return a.act(ctx, cmd, &o, sel, act{
+			"replay", "replayed",
 			func(ctx context.Context, s *gormstore.Store, what model.Act) (int, error) {
 				return s.Replay(ctx, what, rate)
-			}})
+			},
+		})
 	})
 	return cmd
 }
@@ -94,10 +96,12 @@ func (a *app) discardCommand() *cobra.Command {
 		if sel.Filter.Status == "" {
 			sel.Filter.Status = model.Dead
 		}
-		return a.act(ctx, cmd, &o, sel, act{"discard", "discarded",
+		return a.act(ctx, cmd, &o, sel, act{
+			"discard", "discarded",
 			func(ctx context.Context, s *gormstore.Store, what model.Act) (int, error) {
 				return s.Discard(ctx, what)
-			}})
+			},
+		})
 	})
 	return cmd
 }

@@ -272,7 +272,8 @@ func TestC24_SecondSignalEndsAtOnce(t *testing.T) {
 		case err = <-ended:
 			status, ok := p.cmd.ProcessState.Sys().(syscall.WaitStatus)
 			if !ok || !status.Signaled() || status.Signal() != syscall.SIGTERM || signals < 2 {
-				t.Errorf("after %d signals: %v, want the end by the second SIGTERM:\n%s", signals, err, p.stderr.String())
+				t.Errorf("after %d signals: %v, want the end by the second SIGTERM:\n%s",
+					signals, err, p.stderr.String())
 			}
 			return
 		case <-again.C:

@@ -67,7 +67,8 @@ type selectionFlags struct {
 func (o *selectionFlags) bind(fs *pflag.FlagSet, statuses string) {
 	o.filterFlags.bind(fs, statuses)
 	fs.BoolVar(&o.all, "all", false, "every message of the status; needed where neither ids nor a filter are given")
-	fs.IntVar(&o.max, "max", model.DefaultActRows, fmt.Sprintf("at most this many in one call, 1 to %d", model.MaxActRows))
+	fs.IntVar(&o.max, "max", model.DefaultActRows,
+		fmt.Sprintf("at most this many in one call, 1 to %d", model.MaxActRows))
 }
 
 // selection checks flags and ids. With ids and a filter, both must match.

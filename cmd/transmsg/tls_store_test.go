@@ -37,7 +37,8 @@ func secureStores(t *testing.T, ca *authority) map[string]string {
 	pgCert, pgKey := ca.issue(t, "postgres", serverName, "localhost")
 	ownedByPostgres(t, pgKey)
 	if err := pg.Exec(t.Context(), "ALTER SYSTEM SET ssl_cert_file = '"+pgCert+"'",
-		"ALTER SYSTEM SET ssl_key_file = '"+pgKey+"'", "ALTER SYSTEM SET ssl = on", "SELECT pg_reload_conf()"); err != nil {
+		"ALTER SYSTEM SET ssl_key_file = '"+pgKey+"'", "ALTER SYSTEM SET ssl = on",
+		"SELECT pg_reload_conf()"); err != nil {
 		t.Fatal(err)
 	}
 	database, err := pg.NewDatabase(t.Context())
@@ -86,19 +87,27 @@ func TestC32_StoreTLS(t *testing.T) {
 				flags           []string
 			}{
 				{"all given", dsn, "", []string{"--store-tls-ca", ca.file, "--store-tls-server-name", serverName}},
-				{"another authority", dsn, "unknown authority",
-					[]string{"--store-tls-ca", stranger.file, "--store-tls-server-name", serverName}},
-				{"address that is not in the certificate", dsn, "cannot validate certificate for 127.0.0.1",
-					[]string{"--store-tls-ca", ca.file}},
-				{"verification by the DSN alone", strings.Replace(dsn, "127.0.0.1", "localhost", 1) +
-					map[string]string{"mysql": "?tls=true", "postgres": "?sslmode=verify-full"}[kind], "unknown authority", nil},
+				{
+					"another authority", dsn, "unknown authority",
+					[]string{"--store-tls-ca", stranger.file, "--store-tls-server-name", serverName},
+				},
+				{
+					"address that is not in the certificate", dsn, "cannot validate certificate for 127.0.0.1",
+					[]string{"--store-tls-ca", ca.file},
+				},
+				{
+					"verification by the DSN alone", strings.Replace(dsn, "127.0.0.1", "localhost", 1) +
+						map[string]string{"mysql": "?tls=true", "postgres": "?sslmode=verify-full"}[kind],
+					"unknown authority", nil,
+				},
 			} {
 				args := append([]string{"migrate", "up", "--store", tt.dsn}, tt.flags...)
 				if len(tt.flags) > 0 {
 					args = append(args, client...)
 				}
 				code, _, errs := runIn(t, args...)
-				if tt.want == "" && code != 0 || tt.want != "" && (code != exitFailed || !strings.Contains(errs, tt.want)) {
+				if tt.want == "" && code != 0 ||
+					tt.want != "" && (code != exitFailed || !strings.Contains(errs, tt.want)) {
 					t.Errorf("%s: exit %d, want %q: %s", tt.name, code, tt.want, errs)
 				}
 			}
@@ -180,7 +189,9 @@ func TestC32_RedisTLS(t *testing.T) {
 	url := fmt.Sprintf("rediss://127.0.0.1:%d", ports[0])
 	good := []string{"--redis-tls-ca", ca.file, "--redis-tls-server-name", serverName}
 	clientCert := []string{"--redis-tls-cert", cert, "--redis-tls-key", key}
-	waitFor(t, "the lock is held over TLS", func() bool { return locked(t, url, append(good, clientCert...)...) == nil })
+	waitFor(t, "the lock is held over TLS", func() bool {
+		return locked(t, url, append(good, clientCert...)...) == nil
+	})
 	for name, flags := range map[string][]string{
 		"system's authorities": nil, "no client certificate": good, "no server name": append(good[:2:2], clientCert...),
 	} {

@@ -62,22 +62,35 @@ func TestC32_BrokerTLS(t *testing.T) {
 	}{
 		{"all given", "amqps://" + secure, [][]string{trusted, client}, ""},
 		{"by parts", "", [][]string{trusted, client, {"--amqp-tls", "--amqp-addr", secure}}, ""},
-		{"host name as server name", "amqps://localhost:" + strings.Split(secure, ":")[1],
-			[][]string{{"--amqp-tls-ca", ca.file}, client}, ""},
-		{"unknown authority", "amqps://" + secure, [][]string{{"--amqp-tls-server-name", serverName}, client},
-			"signed by an authority unknown here"},
-		{"another authority", "amqps://" + secure,
+		{
+			"host name as server name", "amqps://localhost:" + strings.Split(secure, ":")[1],
+			[][]string{{"--amqp-tls-ca", ca.file}, client},
+			"",
+		},
+		{
+			"unknown authority", "amqps://" + secure,
+			[][]string{{"--amqp-tls-server-name", serverName}, client},
+			"signed by an authority unknown here",
+		},
+		{
+			"another authority", "amqps://" + secure,
 			[][]string{{"--amqp-tls-ca", stranger.file, "--amqp-tls-server-name", serverName}, client},
-			"signed by an authority unknown here"},
-		{"address that is not in the certificate", "amqps://" + secure, [][]string{{"--amqp-tls-ca", ca.file}, client},
-			"set the server name"},
+			"signed by an authority unknown here",
+		},
+		{
+			"address that is not in the certificate", "amqps://" + secure,
+			[][]string{{"--amqp-tls-ca", ca.file}, client},
+			"set the server name",
+		},
 		// The broker's alert, or the hint where the connection was gone before it was read.
 		{"no client certificate", "amqps://" + secure, [][]string{trusted}, "certificate"},
 		{"TLS to the plain port", "amqps://" + plain, [][]string{trusted, client}, "the port does not speak TLS"},
 		{"plain to the TLS port", "amqp://" + secure, nil, "does this port want TLS (amqps, usually 5671)?"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			args := []string{"publish", "--routing-key", "q", "--store", store, "--connect-timeout", "3s", "--wait", "5s"}
+			args := []string{
+				"publish", "--routing-key", "q", "--store", store, "--connect-timeout", "3s", "--wait", "5s",
+			}
 			if tt.url != "" {
 				args = append(args, "--amqp", tt.url)
 			}
@@ -132,7 +145,8 @@ func TestC32_TenReconnects(t *testing.T) {
 			}
 			proxy.Cut(true)
 			waitFor(t, "a dial without a CA", func() bool {
-				return sender.LastError() != nil && strings.Contains(sender.LastError().Error(), "no certificate in PEM")
+				return sender.LastError() != nil &&
+					strings.Contains(sender.LastError().Error(), "no certificate in PEM")
 			})
 			if err := os.WriteFile(ca.file, good, 0o600); err != nil {
 				t.Fatal(err)
@@ -183,21 +197,35 @@ func TestC32_TLSUsage(t *testing.T) {
 		name, want string
 		args       []string
 	}{
-		{"plain URL", "--amqp-tls-ca: the connection is plain; give an amqps:// URL",
-			[]string{"--amqp", "amqp://h/", "--amqp-tls-ca", ca.file}},
-		{"TLS twice", "--amqp and --amqp-tls: give the URL or its parts, not both",
-			[]string{"--amqp", "amqps://h/", "--amqp-tls"}},
-		{"certificate without key", "--amqp-tls-cert and --amqp-tls-key: give both",
-			[]string{"--amqp", "amqps://h/", "--amqp-tls-cert", cert}},
-		{"key of another certificate", "--amqp-tls-key",
-			[]string{"--amqp", "amqps://h/", "--amqp-tls-cert", ca.file, "--amqp-tls-key", key}},
-		{"no such file", "--amqp-tls-ca: read /no/such: no such file or directory",
-			[]string{"--amqp", "amqps://h/", "--amqp-tls-ca", "/no/such"}},
-		{"no certificate in it", "has no certificate in PEM",
-			[]string{"--amqp", "amqps://h/", "--amqp-tls-ca", key}},
+		{
+			"plain URL", "--amqp-tls-ca: the connection is plain; give an amqps:// URL",
+			[]string{"--amqp", "amqp://h/", "--amqp-tls-ca", ca.file},
+		},
+		{
+			"TLS twice", "--amqp and --amqp-tls: give the URL or its parts, not both",
+			[]string{"--amqp", "amqps://h/", "--amqp-tls"},
+		},
+		{
+			"certificate without key", "--amqp-tls-cert and --amqp-tls-key: give both",
+			[]string{"--amqp", "amqps://h/", "--amqp-tls-cert", cert},
+		},
+		{
+			"key of another certificate", "--amqp-tls-key",
+			[]string{"--amqp", "amqps://h/", "--amqp-tls-cert", ca.file, "--amqp-tls-key", key},
+		},
+		{
+			"no such file", "--amqp-tls-ca: read /no/such: no such file or directory",
+			[]string{"--amqp", "amqps://h/", "--amqp-tls-ca", "/no/such"},
+		},
+		{
+			"no certificate in it", "has no certificate in PEM",
+			[]string{"--amqp", "amqps://h/", "--amqp-tls-ca", key},
+		},
 		{"SQLite", "--store-tls-ca: SQLite is a file", []string{"--store", "x.db", "--store-tls-ca", ca.file}},
-		{"plain Redis", "--redis-tls-ca: the connection is plain; give a rediss:// URL",
-			[]string{"--redis", "redis://127.0.0.1:1", "--redis-tls-ca", ca.file}},
+		{
+			"plain Redis", "--redis-tls-ca: the connection is plain; give a rediss:// URL",
+			[]string{"--redis", "redis://127.0.0.1:1", "--redis-tls-ca", ca.file},
+		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
