@@ -143,6 +143,13 @@ func (l *lane) sendable(p *pending) bool {
 		})
 		return false
 	}
+	if n := l.se.s.largest.Load(); n > 0 && p.size() > n && !l.role.alone {
+		// The broker will close its channel. It is still the broker that decides, and
+		// alone no neighbour loses its confirm by it.
+		p.role = l.se.s.quarantine
+		l.se.s.requeue(p)
+		return false
+	}
 	switch state, text := l.se.exchanges.ask(p); state {
 	case exchangeKnown:
 		return true

@@ -160,6 +160,19 @@ func TestOversizeIsNarrowedAndPinned(t *testing.T) {
 	if o := r.outcome(bigID); o.Kind != model.Refused || o.Code != model.CodePrecondition || !o.Permanent {
 		t.Errorf("alone: %+v, want refused with 406 for good", o)
 	}
+
+	// From now on the sender knows what is too large: no neighbour loses its confirm by it.
+	r = newResults(t)
+	for i := range 200 {
+		if i%10 == 0 {
+			m := message(t, "ex", "k")
+			m.Body = make([]byte, 1<<20+1+i)
+			r.send(s, m)
+		}
+		r.send(s, message(t, "ex", "k"))
+	}
+	r.wait()
+	r.wantAll(map[string]int{"acked": 200, "refused 406": 20})
 }
 
 func TestTopicPermissionSuspectsTheExchange(t *testing.T) {

@@ -64,6 +64,7 @@ type Sender struct {
 	loggedAt time.Time
 
 	frameMax atomic.Int64
+	largest  atomic.Int64 // body that this broker takes, learned from a refusal; 0: not known
 	counts   counts
 	pending  atomic.Int64  // sends without an outcome
 	drained  chan struct{} // cap 1: pending became 0
@@ -196,13 +197,14 @@ func (s *Sender) Send(send Send) {
 // requeue puts p into its queue. There is room for all that is reserved; a send without
 // reservation may find none.
 func (s *Sender) requeue(p *pending) {
+	role := p.role // once queued it is a lane's, which may hand it to another role
 	select {
-	case p.role.queue <- p:
+	case role.queue <- p:
 	default:
 		s.tellDeferred(p, "sent without reserved room")
 		return
 	}
-	if p.role.alone {
+	if role.alone {
 		signal(s.suspects)
 	}
 }

@@ -25,6 +25,7 @@ func (s *Sender) supervise(ctx context.Context) {
 		}
 		se := newSession(s, s.publish, generation, d)
 		generation++
+		s.largest.Store(0) // another broker, or another configuration
 		s.connected(se)
 		err := se.run(s.stop)
 		s.disconnected(se, err)

@@ -279,6 +279,9 @@ func (l *lane) judge(cause *amqp.Error, connOpen bool, unresolved []*pending) {
 	switch {
 	case channel:
 		l.se.channelException(cause, len(unresolved))
+		if n := largest(cause); n > 0 {
+			l.se.s.largest.Store(n) // before any outcome is told
+		}
 	case !isConnectionException(cause):
 		code, text := model.CodeClosed, l.se.endText(cause)
 		switch {

@@ -107,6 +107,22 @@ func namesMessage(cause *amqp.Error, m *model.Message) bool {
 	return false
 }
 
+// largest returns the largest body that the broker takes, where it closed a channel for a
+// larger one; 0 where it did not. Its text is "PRECONDITION_FAILED - message size 70000 is
+// larger than configured max size 65536", or "... larger than max size 65536".
+func largest(cause *amqp.Error) int64 {
+	_, limit, ok := strings.Cut(cause.Reason, " is larger than ")
+	at := strings.LastIndexByte(limit, ' ')
+	if !ok || at < 0 || cause.Code != amqp.PreconditionFailed {
+		return 0
+	}
+	n, err := strconv.ParseInt(limit[at+1:], 10, 64)
+	if err != nil {
+		return 0
+	}
+	return n
+}
+
 // unknown is the outcome of a send whose channel ended before its confirm.
 func unknown(code model.Code, text string) model.Outcome {
 	return model.Outcome{Kind: model.Unknown, Code: code, Text: model.CleanText(text)}
