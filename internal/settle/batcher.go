@@ -20,7 +20,7 @@ const (
 	maxHeld = 64 << 20
 	// deleteLinger lets acked rows gather before a DELETE that is not full. A delete
 	// that comes later costs nobody anything; one that is lost is only a repeat.
-	deleteLinger = 5 * time.Millisecond
+	deleteLinger = 25 * time.Millisecond
 )
 
 // The writes that Config.OnError names.
