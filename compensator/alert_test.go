@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -243,11 +244,12 @@ func TestC69_AlerterThatNeverReturns(t *testing.T) {
 		store, sender := newStore(), newSender()
 		sender.script = unbound
 		putDead(t, store, 10)
-		release, calls := make(chan struct{}), 0
+		release := make(chan struct{})
+		var calls atomic.Int32
 		r := start(t, compensator.Config{
 			Store: store, Sender: sender, Policy: model.Policy{MaxAttempts: 1},
 			Alerter: alerterFunc(func(context.Context, compensator.Alert) error {
-				calls++
+				calls.Add(1)
 				<-release
 				return nil
 			}),
@@ -257,8 +259,8 @@ func TestC69_AlerterThatNeverReturns(t *testing.T) {
 		time.Sleep(time.Second)
 		r.drained(t)
 		once(t, sender, good)
-		if calls != 1 {
-			t.Errorf("%d calls at a time, want 1", calls)
+		if n := calls.Load(); n != 1 {
+			t.Errorf("%d calls at a time, want 1", n)
 		}
 		close(release)
 	})
@@ -313,9 +315,11 @@ func TestC69_AlertsSurviveTheProcess(t *testing.T) {
 		r := start(t, compensator.Config{Store: store, Sender: sender, Alerter: hanging})
 		time.Sleep(2 * time.Second)
 		r.drained(t)
+		hanging.mu.Lock() // a call that hung may end after the run
 		if hanging.calls == 0 {
 			t.Error("the sink was not called")
 		}
+		hanging.mu.Unlock()
 		alerts := &collector{}
 		r = start(t, compensator.Config{Store: store, Sender: sender, Alerter: alerts})
 		time.Sleep(3 * time.Minute)

@@ -271,10 +271,10 @@ func TestBreakerTriesAgainAfterAnInconclusiveProbe(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store, sender := newStore(), newSender()
 		broker := &fakeBroker{revoked: map[string]bool{"gone": true}}
-		probes := 0
+		var probed atomic.Bool
 		sender.script = func(s confirms.Send) model.Outcome {
 			if s.Alone {
-				if probes++; probes == 1 {
+				if !probed.Swap(true) {
 					broker.set("gone", false)
 					return model.Outcome{Kind: model.Unknown, Code: model.CodeTimeout}
 				}

@@ -16,6 +16,9 @@ import (
 // end of their lease.
 const storeTimeout = 10 * time.Second
 
+// reopenTime is how long a run waits for a channel to be opened again.
+const reopenTime = 500 * time.Millisecond
+
 // Causes of a run that ends before nothing is due.
 var (
 	errNotReady = errors.New("the sender has no healthy channel")
@@ -257,15 +260,28 @@ func (c *Compensator) within() time.Duration {
 
 // stop says why the run must not go on, asked before each step.
 func (r *run) stop(ctx context.Context) error {
+	ready := r.c.ready() || r.reopened(ctx)
 	switch {
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
 	case !r.held():
 		return fmt.Errorf("%w: not renewed in time", ErrLockLost)
-	case !r.c.ready():
+	case !ready:
 		return errNotReady
 	}
 	return nil
+}
+
+// reopened waits for the channel after one that the broker closed because of a message:
+// that takes a round trip or two, and the rows behind it are not to wait for the next run.
+func (r *run) reopened(ctx context.Context) bool {
+	wait, cancel := context.WithTimeout(ctx, reopenTime)
+	defer cancel()
+	if r.c.cfg.Sender.Reserve(wait, 1, 0) != nil {
+		return false
+	}
+	r.c.cfg.Sender.Release(1, 0)
+	return r.c.ready()
 }
 
 // stuck reports that since the last call the sender has handed rows back and answered

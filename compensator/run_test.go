@@ -70,6 +70,36 @@ func TestRunPipelinesAndBoundsClaims(t *testing.T) {
 	})
 }
 
+// A channel that the broker closed because of one message is open again at once: the rows
+// behind that message do not wait for the next run.
+func TestRunGoesOnWhenAChannelIsReopened(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store, sender := newStore(), newSender()
+		sender.room = 1 // the run stands at the second row when the channel closes
+		ids := store.put(t, 100, "orders", nil)
+		sender.delay = time.Millisecond
+		sender.script = func(s confirms.Send) model.Outcome {
+			if sender.total() == 10 {
+				sender.setDown(true)
+				time.AfterFunc(300*time.Millisecond, func() { sender.setDown(false) })
+			}
+			return model.Outcome{Kind: model.Acked}
+		}
+		var figures []compensator.Figures
+		r := start(t, compensator.Config{
+			Store: store, Sender: sender, Interval: time.Hour,
+			Observer: compensator.Observer{RunEnd: func(f compensator.Figures) { figures = append(figures, f) }},
+		})
+		time.Sleep(time.Minute)
+		r.drained(t)
+		once(t, sender, ids)
+		if len(figures) != 1 || figures[0].Acked != 100 || figures[0].Cause != nil {
+			t.Errorf("runs: %+v, want one that sends 100", figures)
+		}
+	})
+}
+
 // C44: an outage of any length spends no attempts, and what is due goes when it ends.
 func TestC44_OutageClaimsNothingAndSpendsNoAttempts(t *testing.T) {
 	t.Parallel()
