@@ -17,6 +17,7 @@ func registry() map[string]check {
 		fairCheck(),
 		upgradeCheck(),
 		recoverCheck(),
+		poisonCheck(),
 		secretsCheck(),
 		deadCheck(),
 		testTwiceCheck(),
