@@ -61,8 +61,6 @@ const (
 	CodeCorrupt       Code = "corrupt"       // the row's properties cannot be decoded
 	CodeInvalid       Code = "invalid"       // the row's message does not pass the validator
 	CodeNewerCodec    Code = "newer-codec"   // the row was written by a newer version
-	CodeMaxAge        Code = "max-age"       // the row is older than the policy allows
-	CodeCrashLoop     Code = "crash-loop"    // claimed again and again and never settled
 	CodeOther         Code = "refused-other" // refused: any other channel or connection exception
 )
 
