@@ -42,12 +42,12 @@ func freshPrefix() string { return "transmsg-test-" + strings.ToLower(rand.Text(
 // eventually polls until the state holds.
 func eventually(t *testing.T, state string, ok func() bool) {
 	t.Helper()
-	deadline := time.Now().Add(20 * time.Second)
+	deadline := time.Now().Add(2 * time.Minute)
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
 	for !ok() {
 		if time.Now().After(deadline) {
-			t.Fatalf("not within 20 s: %s", state)
+			t.Fatalf("not within two minutes: %s", state)
 		}
 		<-tick.C
 	}

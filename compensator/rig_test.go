@@ -173,7 +173,7 @@ func (r *rig) show(id string) (model.TransMessage, []model.Event) {
 // deliveredOnce checks that the queue holds each id once and nothing else.
 func (r *rig) deliveredOnce(queue string, ids []string) {
 	r.t.Helper()
-	ctx, cancel := context.WithTimeout(r.t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(r.t.Context(), 2*time.Minute)
 	defer cancel()
 	got, err := r.Collect(ctx, queue, len(ids))
 	if err != nil {

@@ -66,7 +66,7 @@ func openService(t *testing.T) *service {
 	})
 	must(t, err)
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
 		if err := errors.Join(s.pub.Close(ctx), s.sender.Close(ctx), store.Close()); err != nil {
 			t.Error(err)
@@ -158,7 +158,7 @@ func TestScrapeOfARealService(t *testing.T) {
 		"process_start_time_seconds ",
 	}
 	var missing []string
-	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); {
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); {
 		text := "\n" + show(t, handler)
 		missing = nil
 		for _, want := range wants {
