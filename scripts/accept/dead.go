@@ -149,7 +149,8 @@ func (d *dead) die(ctx context.Context) error {
 	d.figs["good_per_second_alone"] = int(deadGood / d.base.Seconds())
 	d.figs["good_per_second_beside_a_hanging_webhook"] = int(deadGood / beside.Seconds())
 	// A compensator that waited for the webhook would add 5 s to 5.
-	d.Breaches.Check(beside < d.base+d.base/2, "good messages beside a webhook that hangs: %v, alone %v", beside, d.base)
+	d.Breaches.Check(beside < d.base+d.base/2, "good messages beside a webhook that hangs: %v, alone %v",
+		beside, d.base)
 	return nil
 }
 
@@ -235,13 +236,15 @@ func (d *dead) alerted(ctx context.Context) error {
 			continue
 		}
 		counts[a.Code] += a.Count
-		d.Breaches.Check(a.Service == serviceName && a.Exchange == d.exchange && a.RoutingKey == g.key && a.Command != "",
-			"alert %s: service %q, exchange %q, routing key %q, command %q", a.Code, a.Service, a.Exchange, a.RoutingKey,
-			a.Command)
+		d.Breaches.Check(
+			a.Service == serviceName && a.Exchange == d.exchange && a.RoutingKey == g.key && a.Command != "",
+			"alert %s: service %q, exchange %q, routing key %q, command %q",
+			a.Code, a.Service, a.Exchange, a.RoutingKey, a.Command)
 		key, ok := g.business[a.Sample.ID]
 		d.Breaches.Check(ok && key == a.Sample.Key, "alert %s: sample %q with key %q is none of its rows", a.Code,
 			a.Sample.ID, a.Sample.Key)
-		d.Breaches.Check(!a.First.IsZero() && !a.Last.Before(a.First), "alert %s: from %v to %v", a.Code, a.First, a.Last)
+		d.Breaches.Check(!a.First.IsZero() && !a.Last.Before(a.First), "alert %s: from %v to %v",
+			a.Code, a.First, a.Last)
 	}
 	d.Breaches.Equal("rows told, by cause", counts, want)
 	d.Breaches.Equal("alerts without a right signature", d.hook.unsigned, 0)

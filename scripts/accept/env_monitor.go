@@ -22,7 +22,6 @@ type lockMonitor struct {
 	taken   []lockTaken
 	foreign []string // releases by somebody other than the holder
 	freed   int      // releases by the holder
-	err     error
 }
 
 // lockTaken is a key that got a new holder.

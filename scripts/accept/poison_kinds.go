@@ -24,9 +24,9 @@ func (p *poison) kinds() []poisonKind {
 		return func() model.Message { return p.message(exchange, "key", 0, 256) }
 	}
 	good := to(p.name("good"))
-	properties := func(make func() string) func(context.Context, string) error {
+	properties := func(text func() string) func(context.Context, string) error {
 		return func(ctx context.Context, id string) error {
-			return p.db.exec(ctx, "UPDATE trans_message SET properties = ? WHERE id = ?", []byte(make()), id)
+			return p.db.exec(ctx, "UPDATE trans_message SET properties = ? WHERE id = ?", []byte(text()), id)
 		}
 	}
 	return []poisonKind{
@@ -98,14 +98,20 @@ func (p *poison) revoked(ctx context.Context) error {
 	// The broker may let some pass by what it had cached.
 	p.Breaches.AtLeast("rows waiting for the right", int64(waiting), poisonRevoked*9/10)
 	p.figs["channels_opened_while_revoked"], p.figs["rows_revoked_waiting"] = opened-before, waiting
+	return p.givenBack(ctx, ids)
+}
+
+// givenBack gives the right back and wants all to arrive, once.
+func (p *poison) givenBack(ctx context.Context, ids []string) error {
 	if err := p.node.SetPermissions("compensator", "/", "", p.may(true), ""); err != nil {
 		return err
 	}
 	begin := time.Now()
-	if err := until(ctx, 2*time.Minute, "the revoked exchange's rows are gone", func(ctx context.Context) (bool, error) {
+	gone := func(ctx context.Context) (bool, error) {
 		n, err := p.db.count(ctx, "service = 'revoked'")
 		return n == 0, err
-	}); err != nil {
+	}
+	if err := until(ctx, 2*time.Minute, "the revoked exchange's rows are gone", gone); err != nil {
 		p.Breaches.Add("%v", err)
 	}
 	p.figs["seconds_to_drain_revoked"] = time.Since(begin).Seconds()

@@ -114,7 +114,7 @@ func (r *recovery) run(ctx context.Context) (figures, error) {
 		return nil, err
 	}
 	figs := figures{
-		"rows": recoverRows, "simulated_minutes": 10, "seconds_down": time.Since(down).Seconds() - time.Since(back).Seconds(),
+		"rows": recoverRows, "simulated_minutes": 10, "seconds_down": back.Sub(down).Seconds(),
 		"delays_and_outage_shortened_by": recoverScale, "limit_per_second": r.rate,
 		"seconds_to_deliver": looks[len(looks)-1].at.Sub(back).Seconds(),
 	}

@@ -277,7 +277,8 @@ func (r *replicaRun) checkTries(ctx context.Context, figs figures) error {
 
 // gaps returns the times between the failures in a row's history.
 func (r *replicaRun) gaps(ctx context.Context, id string) ([]time.Duration, error) {
-	at, err := r.db.strings(ctx, "SELECT at FROM trans_message_event WHERE row_id = ? AND kind = 'nacked' ORDER BY id", id)
+	at, err := r.db.strings(ctx, "SELECT at FROM trans_message_event "+
+		"WHERE row_id = ? AND kind = 'nacked' ORDER BY id", id)
 	var gaps []time.Duration
 	last := int64(0)
 	for i, s := range at {

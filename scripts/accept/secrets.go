@@ -139,14 +139,17 @@ func (s *secrets) library(ctx context.Context) error {
 		_, err := confirms.ParseURL(fmt.Sprintf(raw, s.canary("a broker URL")))
 		note("confirms.ParseURL", err)
 	}
-	driver := mysql.Config{User: "app", Passwd: s.canary("a driver's DSN"), Net: "tcp", Addr: "127.0.0.1:1", DBName: "x"}
+	driver := mysql.Config{
+		User: "app", Passwd: s.canary("a driver's DSN"), Net: "tcp", Addr: "127.0.0.1:1", DBName: "x",
+	}
 	for _, dsn := range []string{
 		s.databaseURL("a DSN", "127.0.0.1:1/shop"), s.databaseURL("a DSN", "127.0.0.1:port/shop"),
 		s.databaseURL("a DSN", "127.0.0.1:1/shop?timeout=x&sslmode=x"), s.databaseURL("a DSN", "127.0.0.1:1/%zz"),
 		driver.FormatDSN(), "app:" + s.canary("a broken DSN") + "@tcp(127.0.0.1/shop",
 		"host=127.0.0.1 port=1 user=app password=" + s.canary("a DSN of words") + " dbname=x",
 		"postgres://app:" + s.canary("a broken DSN") + "%zz@127.0.0.1/shop",
-		"mysql://app:" + s.canary("a broken DSN") + "%zz@127.0.0.1/shop", "oracle://app:" + s.canary("a broken DSN") + "@h/x",
+		"mysql://app:" + s.canary("a broken DSN") + "%zz@127.0.0.1/shop",
+		"oracle://app:" + s.canary("a broken DSN") + "@h/x",
 	} {
 		ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
 		store, err := gormstore.Open(ctx, dsn, gormstore.Options{})
@@ -167,7 +170,8 @@ func (s *secrets) stored(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	events, err := s.db.strings(ctx, "SELECT CONCAT(code, ' ', text, ' ', instance, ' ', actor) FROM trans_message_event")
+	events, err := s.db.strings(ctx, "SELECT CONCAT(code, ' ', text, ' ', instance, ' ', actor) "+
+		"FROM trans_message_event")
 	if err != nil {
 		return err
 	}

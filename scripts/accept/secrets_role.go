@@ -11,7 +11,7 @@ import (
 
 // addRole makes a database user that may do everything in the world's database, and
 // returns its DSN.
-func (c *secretRun) addRole(ctx context.Context) (string, error) {
+func (c *secretRun) addRole() (string, error) {
 	password := c.canary("the database's user")
 	quoted := "'" + strings.NewReplacer(`'`, `''`).Replace(password) + "'"
 	if c.Store == "postgres" {
@@ -22,7 +22,8 @@ func (c *secretRun) addRole(ctx context.Context) (string, error) {
 		u.User = url.UserPassword(c.role, password)
 		c.drop("role "+c.role, func() error { return c.admin("DROP OWNED BY "+c.role, "DROP ROLE "+c.role) })
 		return u.String(), c.admin("CREATE ROLE "+c.role+" LOGIN PASSWORD "+quoted,
-			"GRANT ALL ON ALL TABLES IN SCHEMA public TO "+c.role, "GRANT ALL ON ALL SEQUENCES IN SCHEMA public TO "+c.role)
+			"GRANT ALL ON ALL TABLES IN SCHEMA public TO "+c.role,
+			"GRANT ALL ON ALL SEQUENCES IN SCHEMA public TO "+c.role)
 	}
 	cfg, err := mysql.ParseDSN(c.world.dsn)
 	if err != nil {
@@ -32,7 +33,8 @@ func (c *secretRun) addRole(ctx context.Context) (string, error) {
 	user := "'" + c.role + "'@'%'"
 	c.drop("user "+c.role, func() error { return c.admin("DROP USER " + user) })
 	cfg.User, cfg.Passwd = c.role, password
-	return cfg.FormatDSN(), c.admin("CREATE USER "+user+" IDENTIFIED BY "+quoted, "GRANT ALL ON "+cfg.DBName+".* TO "+user)
+	return cfg.FormatDSN(), c.admin("CREATE USER "+user+" IDENTIFIED BY "+quoted,
+		"GRANT ALL ON "+cfg.DBName+".* TO "+user)
 }
 
 // databaseRefuses locks the user out and closes its connections.

@@ -61,10 +61,17 @@ func (s *secrets) control(cases []wrongCase) {
 func (s *secrets) wrongDatabase() ([]wrongCase, error) {
 	const id = "01890000-0000-7000-8000-000000000001"
 	verbs := [][]string{
-		{"compensator", "--http", "", "--log-level", "debug"}, {"publish", "--routing-key", "q", "--body", "x"},
-		{"migrate", "up"}, {"migrate", "status"}, {"stats"},
-		{"messages", "list"}, {"messages", "show", id}, {"messages", "groups"}, {"messages", "replay", id, "--yes"},
-		{"messages", "discard", id, "--yes"}, {"messages", "edit", id, "--body", "x", "--yes"},
+		{"compensator", "--http", "", "--log-level", "debug"},
+		{"publish", "--routing-key", "q", "--body", "x"},
+		{"migrate", "up"},
+		{"migrate", "status"},
+		{"stats"},
+		{"messages", "list"},
+		{"messages", "show", id},
+		{"messages", "groups"},
+		{"messages", "replay", id, "--yes"},
+		{"messages", "discard", id, "--yes"},
+		{"messages", "edit", id, "--body", "x", "--yes"},
 		{"messages", "export", "--all"},
 	}
 	hosts := map[string]string{
@@ -91,12 +98,14 @@ func (s *secrets) wrongDatabase() ([]wrongCase, error) {
 		}
 	}
 	for _, dsn := range []string{
-		"app:" + s.canary("a driver's DSN") + "@tcp(127.0.0.1:1)/shop", "app:" + s.canary("a DSN without end") + "@tcp(127",
+		"app:" + s.canary("a driver's DSN") + "@tcp(127.0.0.1:1)/shop",
+		"app:" + s.canary("a DSN without end") + "@tcp(127",
 		"host=127.0.0.1 port=1 password=" + s.canary("a DSN of words"),
-		"oracle://app:" + s.canary("an unknown kind") + "@h/x", "mysql:/app:" + s.canary("a DSN with one slash") + "@h/x",
+		"oracle://app:" + s.canary("an unknown kind") + "@h/x",
+		"mysql:/app:" + s.canary("a DSN with one slash") + "@h/x",
 		s.canary("a password alone"),
 	} {
-		cases = append(cases, wrongCase{name: "a DSN that is none", ends: true, args: []string{"stats", "--store", dsn}})
+		cases = append(cases, wrongCase{name: "no DSN", ends: true, args: []string{"stats", "--store", dsn}})
 	}
 	return cases, nil
 }
@@ -108,7 +117,8 @@ func (s *secrets) wrongBroker() ([]wrongCase, error) {
 	}
 	publish := func(args ...string) []string {
 		return append([]string{
-			"publish", "--routing-key", "q", "--body", "x", "--connect-timeout", "1s", "--log-level", "debug", "--store", s.dsn,
+			"publish", "--routing-key", "q", "--body", "x", "--connect-timeout", "1s", "--log-level", "debug",
+			"--store", s.dsn,
 		}, args...)
 	}
 	file, err := s.file("amqp-password", s.canary("a password in a file"))
@@ -126,12 +136,14 @@ func (s *secrets) wrongBroker() ([]wrongCase, error) {
 			"--amqp-password", s.canary("a flag"))},
 		{name: "password file", args: daemon("--amqp-addr", addr, "--amqp-user", "app", "--amqp-password-file", file)},
 		{name: "TLS to a plain port", args: daemon("--amqp", "amqps"+s.brokerURL("TLS", addr+"/")[4:])},
-		{name: "in the environment", args: daemon(), env: []string{"TRANSMSG_AMQP=" + s.brokerURL("environment", addr+"/")}},
+		{name: "in the environment", args: daemon(), env: []string{"TRANSMSG_AMQP=" + s.brokerURL("env", addr+"/")}},
 		{name: "redis down", args: daemon("--amqp", s.url, "--redis", s.redisURL("redis down", "127.0.0.1:1/0"))},
 		{name: "redis paused", args: daemon("--amqp", s.url, "--lock-pause",
 			"--redis", s.redisURL("redis down", "127.0.0.1:1/0"))},
-		{name: "demo", ends: true, args: []string{"demo", "--log-level", "debug",
-			"--amqp", s.brokerURL("demo", "127.0.0.1:1/")}},
+		{name: "demo", ends: true, args: []string{
+			"demo", "--log-level", "debug",
+			"--amqp", s.brokerURL("demo", "127.0.0.1:1/"),
+		}},
 	}
 	for _, raw := range []string{
 		"amqp://app:%s@127.0.0.1:port/", "amqp://app:%s%%zz@127.0.0.1/", "amqx://app:%s@127.0.0.1/", "app:%s@127.0.0.1",
@@ -157,13 +169,16 @@ func (s *secrets) wrongAlerts() ([]wrongCase, error) {
 	for _, to := range [][]string{
 		{"--alert-webhook", "http://127.0.0.1:1/" + s.canary("a webhook")[:10]},
 		{"--alert-webhook", "http://app:" + s.canary("a webhook") + "@127.0.0.1:1/"},
-		{"--alert-webhook", "ftp://127.0.0.1/" + s.canary("a webhook")}, {"--alert-webhook", s.canary("a webhook")},
+		{"--alert-webhook", "ftp://127.0.0.1/" + s.canary("a webhook")},
+		{"--alert-webhook", s.canary("a webhook")},
 		{"--alert-webhook", "http://127.0.0.1:1/?token=" + s.canary("a webhook") + "%zz"},
 		{"--alert-webhook-secret", s.canary("a webhook's key")},
 		{"--alert-webhook", "http://127.0.0.1:1/", "--alert-webhook-secret", s.canary("a webhook's key")},
-		{"--alert-url", s.shoutrrrURL()}, {"--alert-url", "gotify://127.0.0.1:1/" + s.canary("a chat token")[:10]},
+		{"--alert-url", s.shoutrrrURL()},
+		{"--alert-url", "gotify://127.0.0.1:1/" + s.canary("a chat token")[:10]},
 		{"--alert-url", "generic://127.0.0.1:1/" + s.canary("a chat token")[:10] + "?disabletls=yes"},
-		{"--alert-url", "nosuch://" + s.canary("a token") + "@h"}, {"--alert-url", s.canary("a token")},
+		{"--alert-url", "nosuch://" + s.canary("a token") + "@h"},
+		{"--alert-url", s.canary("a token")},
 		{"--alert-url", "smtp://app:" + s.canary("a mail password") + "@127.0.0.1:1/?from=a@b.invalid&to=c@d.invalid"},
 	} {
 		cases = append(cases, wrongCase{name: "alert test", ends: true, args: append([]string{"alert", "test"}, to...)})
@@ -202,7 +217,9 @@ func (s *secrets) wrongFiles() ([]wrongCase, error) {
 		{name: "two of one", ends: true, args: []string{"stats", "--store", misuse(), "--store-file", folder}},
 		{name: "a folder for a file", ends: true, args: []string{"stats", "--store-file", folder}},
 		{name: "no verb", ends: true, args: []string{misuse()}},
-		{name: "help", args: []string{"compensator", "--help"},
-			env: []string{"TRANSMSG_AMQP=" + misuse(), "TRANSMSG_STORE=" + misuse()}},
+		{
+			name: "help", args: []string{"compensator", "--help"},
+			env: []string{"TRANSMSG_AMQP=" + misuse(), "TRANSMSG_STORE=" + misuse()},
+		},
 	}...), nil
 }

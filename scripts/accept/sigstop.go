@@ -61,9 +61,10 @@ type sigstop struct {
 }
 
 func (s *sigstop) run(ctx context.Context) (figures, error) {
+	kind := []string{amqptest.Classic, amqptest.Quorum}[s.Rand.IntN(2)]
 	for _, err := range []error{
 		s.broker.Exchange(s.exchange, "fanout", nil),
-		s.broker.Queue(amqptest.QueueSpec{Name: s.queue, Type: []string{amqptest.Classic, amqptest.Quorum}[s.Rand.IntN(2)]}),
+		s.broker.Queue(amqptest.QueueSpec{Name: s.queue, Type: kind}),
 		s.broker.Bind(s.queue, s.exchange, ""),
 	} {
 		if err != nil {
@@ -107,8 +108,8 @@ func (s *sigstop) run(ctx context.Context) (figures, error) {
 func (s *sigstop) worker(ctx context.Context, other string) (replica, error) {
 	var found replica
 	err := until(ctx, 10*s.ttl, "another process than "+other+" claims rows", func(ctx context.Context) (bool, error) {
-		last, err := s.db.strings(ctx, "SELECT claimed_by FROM trans_message WHERE claimed_by <> '' AND claimed_by <> ? "+
-			"ORDER BY updated_at DESC, version LIMIT 1", other)
+		last, err := s.db.strings(ctx, "SELECT claimed_by FROM trans_message "+
+			"WHERE claimed_by <> '' AND claimed_by <> ? ORDER BY updated_at DESC, version LIMIT 1", other)
 		for _, r := range s.all {
 			if len(last) == 1 && last[0] == r.owner {
 				found = r
@@ -140,7 +141,8 @@ func (s *sigstop) stopHolder(ctx context.Context) (ms int64, err error) {
 		s.Breaches.Add("%v", err)
 	}
 	took := next.at.Sub(stopped)
-	s.Breaches.Check(took <= s.ttl+s.interval+sigstopSlack, "taken over after %v, want at most a TTL of %v", took, s.ttl)
+	s.Breaches.Check(took <= s.ttl+s.interval+sigstopSlack, "taken over after %v, want at most a TTL of %v",
+		took, s.ttl)
 	s.Breaches.Check(next.token != token, "the stopped process has its key again")
 	successor, err := s.worker(ctx, holder.owner)
 	if err != nil {

@@ -74,7 +74,8 @@ func (u *upgrade) prepare(ctx context.Context) (err error) {
 	cmd.Dir, cmd.Env = u.Dir, plainEnv()
 	out, err := cmd.CombinedOutput()
 	var exit *exec.ExitError
-	u.Breaches.Check(errors.As(err, &exit) && exit.ExitCode() == 1 && strings.Contains(string(out), "transmsg migrate up"),
+	refused := errors.As(err, &exit) && exit.ExitCode() == 1
+	u.Breaches.Check(refused && strings.Contains(string(out), "transmsg migrate up"),
 		"the new binary on the old schema: got %v and %.300q, want exit status 1 and the command", err, out)
 	return errors.Join(
 		u.broker.Exchange(u.exchange, "direct", nil),

@@ -22,12 +22,13 @@ func buildOld(ctx context.Context, e *env) (binary, commit string, err error) {
 	const unshallow = "the check builds the old binary from the history: git fetch --unshallow"
 	added, err := git("log", "--diff-filter=A", "--format=%H", "--", upgradeMigration)
 	if err != nil || added == "" {
-		return "", "", fmt.Errorf("no commit of this clone added %s (%v); %s", upgradeMigration, err, unshallow)
+		return "", "", fmt.Errorf("no commit of this clone added %s: %s (git: %w)", upgradeMigration, unshallow, err)
 	}
 	commits := strings.Fields(added)
 	before, err := git("rev-list", "--max-count=20", commits[len(commits)-1]+"^", "--", "*.go", "go.mod")
 	if err != nil || before == "" {
-		return "", "", fmt.Errorf("no commit of this clone is older than %s (%v); %s", upgradeMigration, err, unshallow)
+		return "", "", fmt.Errorf("no commit of this clone is older than %s: %s (git: %w)",
+			upgradeMigration, unshallow, err)
 	}
 	for _, commit = range strings.Fields(before) {
 		if binary, err = buildCommit(ctx, e, commit, git); err == nil {
