@@ -90,7 +90,8 @@ func tlsHint(err error) string {
 // text, so text is all there is.
 func isHangUp(err error) bool {
 	return errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) ||
-		strings.Contains(err.Error(), "EOF") || strings.Contains(err.Error(), "connection reset")
+		strings.Contains(err.Error(), "EOF") || strings.Contains(err.Error(), "connection reset") ||
+		strings.Contains(err.Error(), "use of closed network connection") // the library closed it after the hang-up
 }
 
 // isNoFrame reports that something else, such as a TLS alert, was read as a frame.
