@@ -20,6 +20,7 @@ func children() map[string]func(context.Context, []byte) error {
 	return map[string]func(context.Context, []byte) error{
 		"publish": publishChild,
 		"commit":  commitChild,
+		"steady":  steadyChild,
 	}
 }
 
@@ -39,7 +40,8 @@ func childMain(args []string, stderr io.Writer) int {
 // child is a process of ours in a role.
 type child struct {
 	cmd *exec.Cmd
-	out io.ReadCloser // what it says; the reader closes nothing
+	in  io.WriteCloser // what it is told
+	out io.ReadCloser  // what it says; the reader closes nothing
 }
 
 func startChild(role string, order any) (*child, error) {
@@ -53,6 +55,10 @@ func startChild(role string, order any) (*child, error) {
 	}
 	cmd := exec.Command(self, childArg, role, string(data))
 	cmd.Stderr = os.Stderr
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		return nil, err
@@ -60,7 +66,7 @@ func startChild(role string, order any) (*child, error) {
 	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("start child %s: %w", role, err)
 	}
-	return &child{cmd: cmd, out: out}, nil
+	return &child{cmd: cmd, in: in, out: out}, nil
 }
 
 // kill sends SIGKILL. It is an error when the child had ended by itself.

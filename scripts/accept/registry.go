@@ -20,6 +20,8 @@ func registry() map[string]check {
 		poisonCheck(),
 		secretsCheck(),
 		deadCheck(),
+		forcedClosesCheck(),
+		confirmTimeoutsCheck(),
 		testTwiceCheck(),
 	}
 	byName := make(map[string]check, len(all))
