@@ -34,6 +34,7 @@ type broken struct {
 	fails  int       // proofs in a row
 	next   time.Time // of the next probe
 	taken  time.Time // until then a probe is out
+	seen   time.Time // when a row for it last came
 }
 
 // breaker keeps rows of a broken exchange from being sent: a send that the broker
@@ -49,12 +50,14 @@ type broken struct {
 // row alone with its broken exchange is charged by each of its retries and dies as it
 // would without a breaker.
 //
-// It lives in one process: each replica finds out by itself.
+// It lives in one process: each replica finds out by itself. A target for which no row
+// comes any more, since they were edited or discarded or another replica sends them, is
+// forgotten after longer than any row waits.
 type breaker struct {
 	policy model.Policy
 	lease  time.Duration // after it a probe without an outcome is given up
 	opened func(target, model.Outcome)
-	closed func(target)
+	closed func(t target, passed bool)
 
 	mu     sync.Mutex
 	broken map[target]*broken
@@ -77,9 +80,11 @@ func (b *breaker) admit(exchange, key string) verdict {
 	}
 	for _, t := range [...]target{{exchange: exchange}, {exchange: exchange, topic: true, key: key}} {
 		x := b.broken[t]
-		switch {
-		case x == nil:
+		if x == nil {
 			continue
+		}
+		x.seen = now
+		switch {
 		case now.Before(x.next):
 			return verdict{wait: max(x.next.Sub(now), minWait), why: x.waiting()}
 		case now.Before(x.taken):
@@ -193,19 +198,32 @@ func (b *breaker) entry(t target) *broken {
 		return x
 	}
 	if len(b.broken) >= maxBroken {
-		old := time.Now().Add(-2 * maxProbeWait)
-		for t, x := range b.broken { // no row came for its probe
-			if x.next.Before(old) && x.taken.Before(old) {
-				delete(b.broken, t)
-			}
-		}
-		if len(b.broken) >= maxBroken {
-			return nil
-		}
+		return nil
 	}
-	x := &broken{}
+	x := &broken{seen: time.Now()}
 	b.broken[t] = x
 	return x
+}
+
+// forget drops the targets for which no row has come for longer than a row can wait: its
+// delay is at most twice the policy's longest. It is called at each firing of the schedule.
+func (b *breaker) forget() {
+	var proven []target
+	b.mu.Lock()
+	for t, x := range b.broken {
+		idle := time.Since(x.seen) - b.lease
+		if idle <= 2*maxProbeWait || idle/2 <= b.policy.MaxDelay {
+			continue
+		}
+		delete(b.broken, t)
+		if x.proven {
+			proven = append(proven, t)
+		}
+	}
+	b.mu.Unlock()
+	for _, t := range proven {
+		b.closed(t, false)
+	}
 }
 
 // passed ends a target's being broken.
@@ -215,6 +233,6 @@ func (b *breaker) passed(t target) {
 	delete(b.broken, t)
 	b.mu.Unlock()
 	if x != nil && x.proven {
-		b.closed(t)
+		b.closed(t, true)
 	}
 }

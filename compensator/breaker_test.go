@@ -291,3 +291,41 @@ func TestBreakerTriesAgainAfterAnInconclusiveProbe(t *testing.T) {
 		r.drained(t)
 	})
 }
+
+// A broken exchange for which no row comes any more is forgotten, and not while one waits
+// for its next try: nobody is to look for what is not there, or be told of it twice.
+func TestBreakerForgetsWhatNobodyNeeds(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store, sender := newStore(), newSender()
+		broker := &fakeBroker{revoked: map[string]bool{"gone": true}}
+		sender.script = broker.answer
+		id := store.put(t, 1, "orders", to("gone", "k"))[0]
+		var opened []string
+		told := func() string { return strings.Join(opened, ", ") }
+		r := start(t, compensator.Config{
+			Store: store, Sender: sender,
+			Interval: 30 * time.Second,
+			Policy:   model.Policy{BaseDelay: time.Hour, MaxDelay: time.Hour, Jitter: 1, MaxAttempts: 6},
+			Observer: compensator.Observer{Breaker: func(exchange, _ string, open bool) {
+				opened = append(opened, fmt.Sprint(exchange, " ", open))
+			}},
+		})
+		for { // the row comes seldom, and comes
+			time.Sleep(time.Minute)
+			synctest.Wait()
+			if row, _ := store.row(id); row.Status == model.Dead {
+				break
+			}
+			if got := told(); got != "" && got != "gone true" {
+				t.Fatalf("breaker was told %q while a row waited, want one opening", got)
+			}
+		}
+		time.Sleep(3 * time.Hour)
+		synctest.Wait()
+		if got := told(); got != "gone true, gone false" {
+			t.Errorf("breaker was told %q after the row's end, want one closing more", got)
+		}
+		r.drained(t)
+	})
+}

@@ -155,6 +155,7 @@ func (c *Compensator) job(ctx, hard context.Context) {
 		newRun(c, held).do(ctx, hard)
 		return nil
 	})
+	c.breaker.forget()
 	switch {
 	case errors.Is(err, ErrLocked):
 		c.cfg.Observer.RunSkipped(SkipLocked)

@@ -32,8 +32,9 @@ type Observer struct {
 	// "restore", "claim-dead", "mark-alerted", "stats", "purge-events" or "purge-dead". It is
 	// tried again.
 	StoreError func(op string, err error)
-	// Breaker: the broker refuses an exchange (open), or takes it again. Of a topic of it
-	// that is refused topic is the routing key; else it is empty.
+	// Breaker: the broker refuses an exchange (open), or takes it again, or no row for it
+	// comes to this process any more. Of a topic of it that is refused topic is the routing
+	// key; else it is empty.
 	Breaker func(exchange, topic string, open bool)
 	// Alert: the Alerter was called; delivered is false when it failed. The alert is tried
 	// again.

@@ -44,7 +44,12 @@ func (c *Compensator) breakerOpened(t target, o model.Outcome) {
 	})
 }
 
-func (c *Compensator) breakerClosed(t target) {
-	c.log.Info("exchange takes messages again", "exchange", t.exchange, "topic", t.key)
+// breakerClosed tells that a probe has passed, or that no row has come for one.
+func (c *Compensator) breakerClosed(t target, passed bool) {
+	if passed {
+		c.log.Info("exchange takes messages again", "exchange", t.exchange, "topic", t.key)
+	} else {
+		c.log.Info("exchange forgotten: no row for it comes any more", "exchange", t.exchange, "topic", t.key)
+	}
 	c.cfg.Observer.Breaker(t.exchange, t.key, false)
 }
