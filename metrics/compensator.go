@@ -3,6 +3,7 @@ package metrics
 import (
 	"context"
 	"errors"
+	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -24,6 +25,15 @@ const (
 	alertFailed    = "failed"
 )
 
+// What is purged by age, and what the compensator does with the store.
+var (
+	purges          = []string{"events", "dead"}
+	storeOperations = []string{
+		"services", "claim", "delete", "settle", "restore", "claim-dead", "mark-alerted", "stats",
+		"purge-events", "purge-dead",
+	}
+)
+
 // compensatorMetrics are those of the compensator.
 type compensatorMetrics struct {
 	started     prometheus.Counter
@@ -32,6 +42,9 @@ type compensatorMetrics struct {
 	lockHeld    prometheus.Gauge
 	claims      prometheus.Counter
 	claimedRows prometheus.Counter
+	waiting     prometheus.Counter
+	breakers    *breakers
+	purged      *prometheus.CounterVec
 	conflicts   *prometheus.CounterVec
 	dead        *prometheus.CounterVec
 	alerts      *prometheus.CounterVec
@@ -55,6 +68,9 @@ func newCompensatorMetrics() compensatorMetrics {
 		}),
 		claims:      single("claims_total", "Claim statements."),
 		claimedRows: single("claimed_rows_total", "Rows claimed."),
+		waiting:     single("waiting_rows_total", "Claimed rows handed back to wait for a probe of their exchange."),
+		breakers:    newBreakers(),
+		purged:      counters("purged_total", "What was deleted by age.", "what"),
 		conflicts: counters("lease_conflicts_total",
 			"Outcomes of rows that belonged to somebody else by the time of their writing.", "service"),
 		dead:   counters("dead_total", "Rows marked DEAD.", "service", "code"),
@@ -64,7 +80,8 @@ func newCompensatorMetrics() compensatorMetrics {
 
 func (c *compensatorMetrics) collectors() []prometheus.Collector {
 	return []prometheus.Collector{
-		c.started, c.runs, c.duration, c.lockHeld, c.claims, c.claimedRows, c.conflicts, c.dead, c.alerts,
+		c.started, c.runs, c.duration, c.lockHeld, c.claims, c.claimedRows, c.waiting, c.breakers.gauge,
+		c.purged, c.conflicts, c.dead, c.alerts,
 	}
 }
 
@@ -80,16 +97,19 @@ func (m *Metrics) NewCompensator(cfg compensator.Config) (*compensator.Compensat
 	for _, result := range []string{alertDelivered, alertFailed} {
 		m.compensator.alerts.WithLabelValues(result)
 	}
+	for _, what := range purges {
+		m.compensator.purged.WithLabelValues(what)
+	}
 	cfg.Observer = m.compensatorObserver(cfg.Observer)
 	return compensator.New(cfg)
 }
 
 // compensatorObserver counts and calls next.
 func (m *Metrics) compensatorObserver(next compensator.Observer) compensator.Observer {
-	return m.rowsObserver(m.runsObserver(next))
+	return m.rowsObserver(m.choresObserver(m.runsObserver(next)))
 }
 
-// runsObserver counts what concerns runs and alerts, and calls next.
+// runsObserver counts what concerns runs, and calls next.
 func (m *Metrics) runsObserver(next compensator.Observer) compensator.Observer {
 	c, o := &m.compensator, next
 	o.RunStart = func() {
@@ -105,6 +125,7 @@ func (m *Metrics) runsObserver(next compensator.Observer) compensator.Observer {
 		c.duration.Observe(f.Duration.Seconds())
 		c.claims.Add(float64(f.Claims))
 		c.claimedRows.Add(float64(f.Rows))
+		c.waiting.Add(float64(f.Waiting))
 		if next.RunEnd != nil {
 			next.RunEnd(f)
 		}
@@ -115,6 +136,12 @@ func (m *Metrics) runsObserver(next compensator.Observer) compensator.Observer {
 			next.RunSkipped(reason)
 		}
 	}
+	return o
+}
+
+// choresObserver counts alerts, purges and broken exchanges, and calls next.
+func (m *Metrics) choresObserver(next compensator.Observer) compensator.Observer {
+	c, o := &m.compensator, next
 	o.Alert = func(a compensator.Alert, delivered bool) {
 		result := alertFailed
 		if delivered {
@@ -125,13 +152,25 @@ func (m *Metrics) runsObserver(next compensator.Observer) compensator.Observer {
 			next.Alert(a, delivered)
 		}
 	}
+	o.Purged = func(what string, n int) {
+		c.purged.WithLabelValues(what).Add(float64(n))
+		if next.Purged != nil {
+			next.Purged(what, n)
+		}
+	}
+	o.Breaker = func(exchange, topic string, open bool) {
+		c.breakers.set(exchange, topic, open)
+		if next.Breaker != nil {
+			next.Breaker(exchange, topic, open)
+		}
+	}
 	return o
 }
 
 // rowsObserver counts what concerns rows, and calls next.
 func (m *Metrics) rowsObserver(next compensator.Observer) compensator.Observer {
 	c, o := &m.compensator, next
-	storeError := m.shared.storeErrorsFor(roleCompensator, "services", "claim", "delete", "settle", "restore")
+	storeError := m.shared.storeErrorsFor(roleCompensator, storeOperations...)
 	o.Outcome = func(service string, out model.Outcome) {
 		m.shared.outcome(roleCompensator, label(service), out)
 		if next.Outcome != nil {
@@ -178,4 +217,47 @@ func runResult(cause error) string {
 	default:
 		return runEarly
 	}
+}
+
+// breakers is what is broken at the moment, by exchange. Topics are counted and not named:
+// there may be one for each customer.
+type breakers struct {
+	gauge *prometheus.GaugeVec
+
+	mu   sync.Mutex
+	open map[string]map[string]bool // exchange to topics; "" is the exchange itself
+}
+
+func newBreakers() *breakers {
+	return &breakers{
+		gauge: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Namespace: namespace, Name: "breaker_open",
+			Help: "What the broker refuses of an exchange: 1 for itself and 1 for each of its topics.",
+		}, []string{"exchange"}),
+		open: map[string]map[string]bool{},
+	}
+}
+
+// set notes one change. The series of an exchange ends with the last of it: there is no end
+// to the names of exchanges.
+func (b *breakers) set(exchange, topic string, open bool) {
+	exchange = label(exchange)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	topics := b.open[exchange]
+	if topics == nil {
+		topics = map[string]bool{}
+		b.open[exchange] = topics
+	}
+	if open {
+		topics[topic] = true
+	} else {
+		delete(topics, topic)
+	}
+	if len(topics) == 0 {
+		delete(b.open, exchange)
+		b.gauge.DeleteLabelValues(exchange)
+		return
+	}
+	b.gauge.WithLabelValues(exchange).Set(float64(len(topics)))
 }

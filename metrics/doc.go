@@ -23,6 +23,9 @@
 //	transmsg_restored_rows_total{role,service}       rows found gone and inserted again
 //	transmsg_store_errors_total{role,operation}      failed reads and writes, tried again
 //
+// Operation is delete, settle, restore or stats; of a publisher also read-back or renew, of a
+// compensator services, claim, claim-dead, mark-alerted, purge-events or purge-dead.
+//
 // Publisher. Result is stored, refused (the id is stored with other content, or DEAD),
 // not-stored, unknown or rolled-back:
 //
@@ -60,6 +63,9 @@
 //	transmsg_lease_conflicts_total{service}              outcomes of rows that somebody else had by then
 //	transmsg_dead_total{service,code}                    rows marked DEAD
 //	transmsg_alerts_total{result}
+//	transmsg_waiting_rows_total                          claimed rows that wait: their exchange is broken
+//	transmsg_breaker_open{exchange}                      what of it is refused: itself 1, a topic 1; none: no series
+//	transmsg_purged_total{what}                          deleted by age: events or dead
 //
 // Rows, from the table, read at most every Config.RowsEvery. Every process that is given
 // a Store shows the same figures, so take max, not sum. Status is ready or dead:

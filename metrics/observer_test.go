@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"reflect"
+	"regexp"
+	"strings"
 	"testing"
 	"time"
 
@@ -15,6 +18,7 @@ import (
 	"github.com/transmsg/transmsg/metrics"
 	"github.com/transmsg/transmsg/model"
 	"github.com/transmsg/transmsg/publisher"
+	"github.com/transmsg/transmsg/store/gormstore"
 )
 
 var (
@@ -75,7 +79,7 @@ func TestCompensatorObserver(t *testing.T) {
 	row := &model.TransMessage{Service: "orders"}
 	o.RunStart()
 	gather(t, reg).want(t, map[string]float64{`transmsg_runs_started_total{}`: 1, `transmsg_lock_held{}`: 1})
-	o.RunEnd(compensator.Figures{Claims: 2, Rows: 40, Duration: time.Second})
+	o.RunEnd(compensator.Figures{Claims: 2, Rows: 40, Waiting: 5, Duration: time.Second})
 	o.RunEnd(compensator.Figures{Claims: 1, Cause: fmt.Errorf("run: %w", compensator.ErrLockLost)})
 	o.RunEnd(compensator.Figures{Cause: context.Canceled})
 	o.RunEnd(compensator.Figures{Cause: errDown})
@@ -88,6 +92,13 @@ func TestCompensatorObserver(t *testing.T) {
 	o.StoreError("claim", errDown)
 	o.Alert(compensator.Alert{}, true)
 	o.Alert(compensator.Alert{}, false)
+	o.Purged("events", 500)
+	o.Purged("events", 20)
+	o.Purged("dead", 3)
+	o.Breaker("gone", "", true)
+	o.Breaker("gone", "", true) // by two compensators of one process
+	o.Breaker("ex", "bad", true)
+	o.Breaker("ex", "worse", true)
 	o.LeaseConflict("no \xff UTF-8") // a row written by SQL
 	gather(t, reg).want(t, map[string]float64{
 		`transmsg_lock_held{}`:                      0,
@@ -99,6 +110,11 @@ func TestCompensatorObserver(t *testing.T) {
 		`transmsg_run_duration_seconds{}`:           4,
 		`transmsg_claims_total{}`:                   3,
 		`transmsg_claimed_rows_total{}`:             40,
+		`transmsg_waiting_rows_total{}`:             5,
+		`transmsg_purged_total{what="events"}`:      520,
+		`transmsg_purged_total{what="dead"}`:        3,
+		`transmsg_breaker_open{exchange="gone"}`:    1,
+		`transmsg_breaker_open{exchange="ex"}`:      2,
 		`transmsg_outcomes_total{code="312",kind="returned",role="compensator",service="orders"}`: 1,
 		`transmsg_dead_total{code="312",service="orders"}`:                                        1,
 		`transmsg_lease_conflicts_total{service="orders"}`:                                        1,
@@ -108,11 +124,67 @@ func TestCompensatorObserver(t *testing.T) {
 		`transmsg_alerts_total{result="delivered"}`:                                               1,
 		`transmsg_alerts_total{result="failed"}`:                                                  1,
 	})
+	o.Breaker("gone", "", false)
+	o.Breaker("ex", "bad", false)
+	o.Breaker("never", "", false)
+	after := gather(t, reg)
+	after.want(t, map[string]float64{`transmsg_breaker_open{exchange="ex"}`: 1})
+	for _, exchange := range []string{"gone", "never"} {
+		if v, there := after[`transmsg_breaker_open{exchange="`+exchange+`"}`]; there {
+			t.Errorf("exchange %s is whole and still shown with %v", exchange, v)
+		}
+	}
 	families, err := reg.Gather()
 	must(t, err)
 	if problems, err := promlint.NewWithMetricFamilies(families).Lint(); err != nil || len(problems) != 0 {
 		t.Errorf("lint: %v, %v", problems, err)
 	}
+}
+
+// A rate needs a value before the first event: what can happen is there from the start.
+func TestCompensatorStartsAtZero(t *testing.T) {
+	t.Parallel()
+	store, err := gormstore.Open(t.Context(), "sqlite::memory:", gormstore.Options{AutoMigrate: true})
+	must(t, err)
+	t.Cleanup(func() { must(t, store.Close()) })
+	cfg, err := confirms.ParseURL("amqp://user:password@127.0.0.1:1/") // nothing listens there
+	must(t, err)
+	sender, err := confirms.Open(cfg)
+	must(t, err)
+	t.Cleanup(func() { must(t, sender.Close(context.WithoutCancel(t.Context()))) })
+	m, reg := registered(t, metrics.Config{})
+	_, err = m.NewCompensator(compensator.Config{Store: store, Sender: sender})
+	must(t, err)
+	want := map[string]float64{
+		`transmsg_waiting_rows_total{}`:                  0,
+		`transmsg_purged_total{what="events"}`:           0,
+		`transmsg_purged_total{what="dead"}`:             0,
+		`transmsg_alerts_total{result="failed"}`:         0,
+		`transmsg_runs_total{result="lock-unavailable"}`: 0,
+		`transmsg_runs_total{result="sender-not-ready"}`: 0,
+		`transmsg_runs_total{result="lock-lost"}`:        0,
+		`transmsg_runs_total{result="drained"}`:          0,
+	}
+	for _, op := range operations(t) {
+		want[`transmsg_store_errors_total{operation="`+op+`",role="compensator"}`] = 0
+	}
+	gather(t, reg).want(t, want)
+}
+
+// operations are those that the comment of the compensator's Observer.StoreError names.
+func operations(t *testing.T) (ops []string) {
+	t.Helper()
+	text, err := os.ReadFile("../compensator/observer.go")
+	must(t, err)
+	_, comment, _ := strings.Cut(string(text), "// StoreError:")
+	comment, _, _ = strings.Cut(comment, "StoreError func")
+	for _, quoted := range regexp.MustCompile(`"([a-z-]+)"`).FindAllStringSubmatch(comment, -1) {
+		ops = append(ops, quoted[1])
+	}
+	if len(ops) < 10 {
+		t.Fatalf("the comment of StoreError names %q, want ten operations or more", ops)
+	}
+	return ops
 }
 
 // Every function of an Observer that the caller had set is still called, also one that is

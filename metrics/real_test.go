@@ -127,8 +127,8 @@ func TestScrapeOfARealService(t *testing.T) {
 	t.Parallel()
 	s := openService(t)
 	handler := s.metrics.Handler()
-	for _, key := range []string{"k", "nobody"} {
-		r, err := s.pub.Publish(t.Context(), model.Message{Exchange: "ex", RoutingKey: key, Body: []byte("x")})
+	for _, to := range [][2]string{{"ex", "k"}, {"ex", "nobody"}, {"nowhere", "k"}} {
+		r, err := s.pub.Publish(t.Context(), model.Message{Exchange: to[0], RoutingKey: to[1], Body: []byte("x")})
 		must(t, err)
 		_, err = r.Wait(t.Context())
 		must(t, err)
@@ -140,12 +140,14 @@ func TestScrapeOfARealService(t *testing.T) {
 		`transmsg_outcomes_total{code="",kind="acked",role="publisher",service="orders"} 1`,
 		`transmsg_outcomes_total{code="312",kind="returned",role="publisher",service="orders"} 1`,
 		`transmsg_outcomes_total{code="312",kind="returned",role="compensator",service="orders"} 1`,
-		`transmsg_publish_duration_seconds_count{result="stored",service="orders"} 2`,
+		`transmsg_publish_duration_seconds_count{result="stored",service="orders"} 3`,
 		`transmsg_confirm_duration_seconds_count{sender="relay"} 3`,
 		`transmsg_dead_total{code="312",service="orders"} 1`,
-		`transmsg_alerts_total{result="delivered"} 1`,
-		`transmsg_claimed_rows_total 1`,
-		`transmsg_rows{service="orders",status="dead"} 1`,
+		`transmsg_dead_total{code="404",service="orders"} 1`,
+		`transmsg_breaker_open{exchange="nowhere"} 1`,
+		`transmsg_alerts_total{result="delivered"} 3`,
+		`transmsg_claimed_rows_total 2`,
+		`transmsg_rows{service="orders",status="dead"} 2`,
 		`transmsg_rows{service="orders",status="ready"} 0`,
 		`transmsg_rows_up 1`,
 		`transmsg_sender_connected{sender="relay"} 1`,
