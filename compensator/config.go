@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/go-co-op/gocron/v2"
 
@@ -56,8 +57,8 @@ type Config struct {
 	Alerter Alerter
 	// Policy is backoff and the limits of trying.
 	Policy model.Policy
-	// Services restricts the work to rows of these services, each 1 to 64 bytes. Empty
-	// means every service that has due rows.
+	// Services restricts the work to rows of these services, each 1 to 64 bytes of UTF-8
+	// without NUL. Empty means every service that has due rows.
 	Services []string
 
 	// Interval is the time from the start of one run to the next, at least 10 ms. A run
@@ -87,8 +88,8 @@ type Config struct {
 	// had no healthy channel for more than 5 s. Without a Rate it climbs from 5,000 to 50,000
 	// messages per second and has no limit then. Defaults to 30 s; -1 means none.
 	SlowStart time.Duration
-	// Owner names this instance in the table, the log and alerts, 1 to 64 bytes. It must
-	// differ between replicas. Defaults to host-pid-random.
+	// Owner names this instance in the table, the log and alerts, 1 to 64 bytes of UTF-8
+	// without NUL. It must differ between replicas. Defaults to host-pid-random.
 	Owner string
 	// DrainTimeout bounds how long Run goes on after its context has ended, waiting for
 	// confirms and writing their outcomes. Keep it below the grace period of whatever ends
@@ -187,12 +188,10 @@ func (c *Config) validate() error {
 		return fmt.Errorf("config: Rate %v must be 0 (no limit) or more", c.Rate)
 	case c.DrainTimeout <= 0:
 		return fmt.Errorf("config: DrainTimeout %v must be above 0", c.DrainTimeout)
-	case len(c.Owner) > maxName:
-		return fmt.Errorf("config: Owner %q has %d bytes, the limit is %d", c.Owner, len(c.Owner), maxName)
 	case c.Limits.MaxBody < 0 || c.Limits.FrameMax < 0:
 		return fmt.Errorf("config: Limits %+v must not be negative", c.Limits)
 	}
-	for _, check := range []func() error{c.validateLease, c.validateServices, c.validateCron, c.validateTimes} {
+	for _, check := range []func() error{c.validateLease, c.validateNames, c.validateCron, c.validateTimes} {
 		if err := check(); err != nil {
 			return err
 		}
@@ -236,16 +235,36 @@ func (c *Config) validateTimes() error {
 // alertEvery is the time between two looks at alerts.
 func (c *Config) alertEvery() time.Duration { return max(time.Second, c.AlertWindow/60) }
 
-func (c *Config) validateServices() error {
+// validateNames checks what is written to the table or compared with it.
+func (c *Config) validateNames() error {
+	if reason := badName(c.Owner); reason != "" {
+		return fmt.Errorf("config: Owner %q %s; correct it, or leave it empty for host-pid-random", c.Owner, reason)
+	}
 	for i, s := range c.Services {
-		if s == "" || len(s) > maxName {
-			return fmt.Errorf("config: Services: %q has %d bytes, must have 1 to %d", s, len(s), maxName)
+		if reason := badName(s); reason != "" {
+			return fmt.Errorf("config: Services: %q %s; name it as its publishers do, or leave Services empty for all",
+				s, reason)
 		}
 		if i > 0 && c.Services[i-1] == s {
-			return fmt.Errorf("config: Services: %q is there twice", s)
+			return fmt.Errorf("config: Services: %q is there twice; remove one", s)
 		}
 	}
 	return nil
+}
+
+// badName says why a name does not fit its column on every store, or "".
+func badName(s string) string {
+	switch {
+	case s == "":
+		return fmt.Sprintf("must have 1 to %d bytes", maxName)
+	case len(s) > maxName:
+		return fmt.Sprintf("has %d bytes, the limit is %d", len(s), maxName)
+	case !utf8.ValidString(s):
+		return "must be valid UTF-8"
+	case strings.Contains(s, "\x00"):
+		return "must not contain NUL"
+	}
+	return ""
 }
 
 func (c *Config) validateCron() error {

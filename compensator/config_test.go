@@ -48,8 +48,31 @@ func TestNewRefuses(t *testing.T) {
 		},
 		{"lease and rate", func(c *compensator.Config) { c.Rate = 0.01 }, "batch/Rate 1m40s"},
 		{"drain timeout", func(c *compensator.Config) { c.DrainTimeout = -1 }, "DrainTimeout -1ns"},
-		{"owner", func(c *compensator.Config) { c.Owner = long }, "has 65 bytes, the limit is 64"},
-		{"empty service", func(c *compensator.Config) { c.Services = []string{"a", ""} }, "Services"},
+		{
+			"owner", func(c *compensator.Config) { c.Owner = long },
+			`Owner "` + long + `" has 65 bytes, the limit is 64; correct it, or leave it empty for host-pid-random`,
+		},
+		{"owner at its bound", func(c *compensator.Config) { c.Owner = strings.Repeat("ä", 32) }, ""},
+		{
+			"owner that is no text", func(c *compensator.Config) { c.Owner = "relay-\xff" },
+			`Owner "relay-\xff" must be valid UTF-8; correct it`,
+		},
+		{
+			"owner with NUL", func(c *compensator.Config) { c.Owner = "relay\x00" },
+			`Owner "relay\x00" must not contain NUL; correct it`,
+		},
+		{
+			"empty service", func(c *compensator.Config) { c.Services = []string{"a", ""} },
+			`Services: "" must have 1 to 64 bytes; name it as its publishers do`,
+		},
+		{
+			"service that is no text", func(c *compensator.Config) { c.Services = []string{"a", "\xc3"} },
+			`Services: "\xc3" must be valid UTF-8; name it as its publishers do, or leave Services empty for all`,
+		},
+		{
+			"service with NUL", func(c *compensator.Config) { c.Services = []string{"\x00", "a"} },
+			`Services: "\x00" must not contain NUL; name it`,
+		},
 		{"service twice", func(c *compensator.Config) { c.Services = []string{"a", "b", "a"} }, `"a" is there twice`},
 		{"long service", func(c *compensator.Config) { c.Services = []string{long} }, "has 65 bytes"},
 		{"policy", func(c *compensator.Config) { c.Policy.MaxAttempts = -1 }, "MaxAttempts -1"},
