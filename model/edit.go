@@ -13,6 +13,10 @@ type Edit struct {
 	Properties                *Properties
 	Headers                   *map[string]any
 	AllowUnroutable           *bool
+	// Epoch is the epoch of the row that the changes were made for: when it was edited or
+	// replayed since, the edit is refused with [ErrChanged]. Nil edits whatever is there, and
+	// of two such edits at the same time the later one wins.
+	Epoch *int
 	// Actor is the operator, 1 to 64 bytes; Reason is free text. Both are kept in the
 	// history.
 	Actor, Reason string

@@ -40,6 +40,9 @@ var (
 	ErrNotFound = errors.New("no such row")
 	// ErrLeased: the row is READY and being sent at the moment. Wait for its outcome.
 	ErrLeased = errors.New("the row is being sent")
+	// ErrChanged: the row was edited or replayed since it was read. Nothing was changed. Read
+	// it again and decide anew.
+	ErrChanged = errors.New("the row was changed since it was read")
 	// ErrCorrupt: a stored row's properties cannot be decoded. It can never be sent as
 	// it is.
 	ErrCorrupt = errors.New("corrupt properties")

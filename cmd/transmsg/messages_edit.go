@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"strconv"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
@@ -22,6 +23,7 @@ type editOptions struct {
 	actor  actorFlags
 	reason string
 	yes    bool
+	epoch  int
 	reset  bool
 	remove []string
 	// message holds what the flags set; which of them were given, its FlagSet knows.
@@ -35,6 +37,8 @@ func (o *editOptions) bind(fs *pflag.FlagSet) {
 	fs.BoolVar(&o.yes, "yes", false, "do it, instead of showing before and after")
 	fs.BoolVar(&o.reset, "reset-properties", false,
 		"begin without properties and headers; needed where the stored ones cannot be decoded")
+	fs.IntVar(&o.epoch, "epoch", 0,
+		"edit only what still has this `number` of edits and replays, as the shown command has it (default as it is)")
 	fs.StringArrayVar(&o.remove, "remove-header", nil, "header to remove by `name`; repeat for more")
 	o.message.bindContent(fs)
 }
@@ -46,7 +50,8 @@ func (a *app) editCommand() *cobra.Command {
 		Short: "Correct a stored message: where it goes, its body, properties or headers",
 		Long: "Changes what the flags name of one message that is DEAD, or READY and not being sent, after the same\n" +
 			"checks as a publish. The status stays: replay a corrected DEAD message. Shows before and after unless\n" +
-			"--yes is given; of bodies, size and SHA-256.",
+			"--yes is given; of bodies, size and SHA-256. The command shown does nothing when somebody else edits\n" +
+			"or replays the message first.",
 		Example: "  transmsg messages edit 01890000-0000-7000-8000-000000000001 --exchange orders.v2 --yes\n" +
 			"  transmsg messages edit 01890000-0000-7000-8000-000000000001 --body-file fixed.json --header retry=1",
 		Args: func(_ *cobra.Command, args []string) error { return messageID(args) },
@@ -80,7 +85,10 @@ func (a *app) edit(ctx context.Context, cmd *cobra.Command, o *editOptions, id s
 	if err != nil {
 		return err
 	}
-	e.Actor, e.Reason = actor, o.reason
+	e.Actor, e.Reason, e.Epoch = actor, o.reason, &before.Epoch
+	if o.message.given("epoch") && o.epoch != before.Epoch {
+		return changed(&before, fmt.Errorf("--epoch %d: %w (epoch %d)", o.epoch, model.ErrChanged, before.Epoch))
+	}
 	e.Limits.MaxBody = min(compensator.DefaultMaxBody, s.MaxBody())
 	after := before
 	if err := e.Apply(&after); err != nil { // the store does it again, under its lock
@@ -91,14 +99,17 @@ func (a *app) edit(ctx context.Context, cmd *cobra.Command, o *editOptions, id s
 	}
 	command := ""
 	if o.message.bodyFile != "-" { // stdin has been read
-		command = a.repeated(cmd, "--yes")
+		command = a.repeated(cmd, o.confirmation(&before)...)
 	}
 	return a.showEdit(&before, &after, command)
 }
 
 func (a *app) applyEdit(ctx context.Context, s *gormstore.Store, before *model.TransMessage, e model.Edit) error {
 	if err := s.Edit(ctx, before.ID, e); err != nil {
-		if errors.Is(err, model.ErrLeased) {
+		switch {
+		case errors.Is(err, model.ErrChanged):
+			err = changed(before, err)
+		case errors.Is(err, model.ErrLeased):
 			err = fmt.Errorf("%w\nNext: wait for its outcome and look again: transmsg messages show %s", err, before.ID)
 		}
 		return err
@@ -111,6 +122,21 @@ func (a *app) applyEdit(ctx context.Context, s *gormstore.Store, before *model.T
 		fmt.Fprintf(a.stdout, "It is DEAD. To send it: transmsg messages replay %s --yes\n", before.ID)
 	}
 	return nil
+}
+
+// changed adds what to do when somebody else was first.
+func changed(row *model.TransMessage, err error) error {
+	return fmt.Errorf("%w; nothing was edited\nNext: look at it, and edit it again where needed: "+
+		"transmsg messages show %s", err, row.ID)
+}
+
+// confirmation is what makes the command that was given the one that does it, to the row
+// that was shown alone.
+func (o *editOptions) confirmation(row *model.TransMessage) []string {
+	if o.message.given("epoch") {
+		return []string{"--yes"}
+	}
+	return []string{"--epoch", strconv.Itoa(row.Epoch), "--yes"}
 }
 
 // contentFlags of edit by what they change; header and body have rules of their own.
@@ -226,7 +252,7 @@ func (a *app) showEdit(before, after *model.TransMessage, command string) error 
 		return fmt.Errorf("write changes: %w", err)
 	}
 	if command == "" {
-		command = "the same command with --yes"
+		command = fmt.Sprintf("the same command with --epoch %d --yes", before.Epoch)
 	}
 	fmt.Fprintf(a.stdout, "\nNothing was changed. To edit:\n  %s\n", command)
 	return nil

@@ -15,8 +15,8 @@ import (
 // no late result of an earlier send touches the corrected row, and an "edit" event tells
 // actor, reason and the names of the fields.
 //
-// Errors: [model.ErrNotFound], [model.ErrLeased], and those of [model.Edit.Apply]; the
-// row is unchanged then.
+// Errors: [model.ErrNotFound], [model.ErrChanged], [model.ErrLeased], and those of
+// [model.Edit.Apply]; the row is unchanged then.
 func (s *Store) Edit(ctx context.Context, id string, e model.Edit) error {
 	if err := checkActor(e.Actor); err != nil {
 		return fmt.Errorf("gormstore: edit: %w", err)
@@ -34,6 +34,8 @@ func (s *Store) editTx(ctx context.Context, tx dbTx, id string, e *model.Edit) e
 		return fmt.Errorf("id %.80q: %w", id, model.ErrNotFound)
 	case err != nil:
 		return err
+	case e.Epoch != nil && *e.Epoch != t.Epoch: // the row is locked: of two edits the second sees the first
+		return fmt.Errorf("id %s: %w (epoch %d, it was %d)", t.ID, model.ErrChanged, t.Epoch, *e.Epoch)
 	case leased:
 		return fmt.Errorf("id %s: %w by %q", t.ID, model.ErrLeased, t.ClaimedBy)
 	}

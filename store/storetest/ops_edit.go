@@ -3,6 +3,8 @@ package storetest
 import (
 	"bytes"
 	"errors"
+	"fmt"
+	"sync"
 	"testing"
 
 	"github.com/transmsg/transmsg/model"
@@ -40,6 +42,50 @@ func testEdit(t *testing.T, s Store) {
 	}
 }
 
+// Of edits at the same time that were made for the same content one is done, and the
+// others are told.
+func testEditRivals(t *testing.T, s Store) {
+	const rivals = 4
+	row := dead(t, s, 1)[0]
+	errs, start := make([]error, rivals), make(chan struct{})
+	var wg sync.WaitGroup
+	for i := range rivals {
+		wg.Go(func() {
+			key, epoch := fmt.Sprint("key-", i), row.Epoch
+			<-start
+			errs[i] = s.Edit(bound(t), row.ID, model.Edit{RoutingKey: &key, Epoch: &epoch, Actor: actor})
+		})
+	}
+	close(start)
+	wg.Wait()
+	got, events := show(t, s, row.ID)
+	if got.Epoch != row.Epoch+1 {
+		t.Errorf("epoch %d, want %d: one edit", got.Epoch, row.Epoch+1)
+	}
+	edits := 0
+	for _, e := range events {
+		if e.Kind == model.EventEdit {
+			edits++
+		}
+	}
+	if edits != 1 {
+		t.Errorf("%d events of edits, want 1", edits)
+	}
+	for i, err := range errs {
+		switch won := got.RoutingKey == fmt.Sprint("key-", i); {
+		case won && err != nil:
+			t.Errorf("rival %d: %v, and the row is as it wants", i, err)
+		case !won && !errors.Is(err, model.ErrChanged):
+			t.Errorf("rival %d: %v, want ErrChanged", i, err)
+		}
+	}
+	// Whoever looks again may edit.
+	key := "again"
+	if err := s.Edit(bound(t), row.ID, model.Edit{RoutingKey: &key, Epoch: &got.Epoch, Actor: actor}); err != nil {
+		t.Errorf("edit of what was read last: %v", err)
+	}
+}
+
 func testEditProperties(t *testing.T, s Store) {
 	row := dead(t, s, 1, func(m *model.Message) { m.Headers = map[string]any{"a": int64(1)} })[0]
 	headers := map[string]any{"b": 2, "c": "three"}
@@ -74,7 +120,7 @@ func testEditRefusals(t *testing.T, s Store) {
 	waiting.Delay = hour
 	insert(t, s, published, waiting)
 	kill(t, s, []model.Draft{corrupt}, model.Outcome{Kind: model.Refused, Code: model.CodeCorrupt})
-	key, bad := "k", "line\nbreak"
+	key, bad, other := "k", "line\nbreak", 1
 	for _, c := range []struct {
 		name, id string
 		edit     model.Edit
@@ -86,6 +132,7 @@ func testEditRefusals(t *testing.T, s Store) {
 		{"invalid", waiting.ID, model.Edit{Exchange: &bad, Actor: actor}, model.ErrInvalid},
 		{"nothing", waiting.ID, model.Edit{Actor: actor}, model.ErrInvalid},
 		{"corrupt", corrupt.ID, model.Edit{RoutingKey: &key, Actor: actor}, model.ErrCorrupt},
+		{"of another epoch", waiting.ID, model.Edit{RoutingKey: &key, Actor: actor, Epoch: &other}, model.ErrChanged},
 	} {
 		before, _, _ := s.Show(bound(t), c.id)
 		if err := s.Edit(bound(t), c.id, c.edit); !errors.Is(err, c.want) {

@@ -110,6 +110,7 @@ func operations() []part {
 		{"PurgeDeadCountsFromDeath", testPurgeDeadAge},
 		{"PurgeEvents", testPurgeEvents},
 		{"EditGuardsAgainstLateResults", testEdit},
+		{"EditRivals", testEditRivals},
 		{"EditProperties", testEditProperties},
 		{"EditRefusals", testEditRefusals},
 		{"ExportImportIsExact", testExportImport},
