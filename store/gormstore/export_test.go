@@ -2,6 +2,7 @@ package gormstore
 
 import (
 	"database/sql"
+	"slices"
 
 	"github.com/transmsg/transmsg/model"
 )
@@ -20,3 +21,16 @@ var VersionAtLeast = versionAtLeast
 
 // Spread is when the i-th row of a replay is due.
 var Spread = spread
+
+// Prepared are the numbers of rows for which an INSERT is prepared, sorted.
+func (s *Store) Prepared() (rows []int) {
+	s.prepared.mu.Lock()
+	defer s.prepared.mu.Unlock()
+	for n, stmt := range s.prepared.stmts {
+		if stmt != nil {
+			rows = append(rows, n)
+		}
+	}
+	slices.Sort(rows)
+	return rows
+}

@@ -102,16 +102,22 @@ func markRepeats(u *unit) (conflict bool) {
 	return conflict
 }
 
-// takeUnits bounds a batch by rows and bytes; a unit above them goes alone.
+// takeUnits bounds a batch by rows and bytes; a unit above them goes alone. Single rows
+// make a batch of one of few sizes; what is left goes first into the next.
 func (s *Store) takeUnits(queue []*unit) int {
-	rows, size := 0, 0
-	for i, u := range queue {
+	n, rows, size := 0, 0, 0
+	for _, u := range queue {
 		rows, size = rows+len(u.rows), size+u.bytes
-		if i > 0 && (rows > maxRows || size > s.batchBytes()) {
-			return i
+		if n > 0 && (rows > maxRows || size > s.batchBytes()) {
+			rows -= len(u.rows)
+			break
 		}
+		n++
 	}
-	return len(queue)
+	if rows == n {
+		return wholeBatch(n)
+	}
+	return n
 }
 
 func (s *Store) batchBytes() int { return min(maxBytes, s.maxBody) }
@@ -201,7 +207,11 @@ func (s *Store) insertRows(ctx context.Context, units []*unit) error {
 		}
 	}
 	if len(rows) <= maxRows && (size <= s.batchBytes() || len(rows) == 1) {
-		return s.execOnce(ctx, s.sql.insertText(s.d, len(rows)), s.insertArgs(rows))
+		query, args := s.sql.insertText(s.d, len(rows)), s.insertArgs(rows)
+		if ok, err := s.execPrepared(ctx, len(rows), query, args); ok {
+			return err
+		}
+		return s.execOnce(ctx, query, args)
 	}
 	return s.insertChunks(ctx, rows)
 }

@@ -32,6 +32,8 @@ type Store struct {
 	inserts *coalescer[*unit]
 	apart   *apart
 	reads   *coalescer[*lookup]
+	// prepared is what inserts use, where it can.
+	prepared prepared
 }
 
 // Open opens a pool of its own on the database of dsn and checks that it answers, is
@@ -141,6 +143,7 @@ func (s *Store) Close() error {
 	s.inserts.close()
 	s.apart.wg.Wait() // only the inserts before add to it
 	s.reads.close()
+	s.prepared.close()
 	if !s.own {
 		return nil
 	}
