@@ -22,6 +22,7 @@ func registry() map[string]check {
 		deadCheck(),
 		forcedClosesCheck(),
 		confirmTimeoutsCheck(),
+		hostileCheck(),
 		testTwiceCheck(),
 	}
 	byName := make(map[string]check, len(all))
