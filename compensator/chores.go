@@ -18,6 +18,8 @@ const (
 	// leadMost bounds one lead: without a lock service every replica leads, and when it
 	// answers again one is to be left.
 	leadMost = 10 * time.Minute
+	// clockSlack is how far back the database's clock may go unsaid.
+	clockSlack = 5 * time.Minute
 
 	// purgeRows and purgeBatches bound one round of purging: 50,000 rows a minute, in
 	// statements that hold few locks, with a pause for the traffic between them.
@@ -34,6 +36,7 @@ type chores struct {
 	c    *Compensator
 	owed *owedAlerts
 	last time.Time // of the look at ages
+	back bool      // at that look the database's clock was behind what it had been
 }
 
 // run does the chores until ctx ends, and raises the alerts that are owed once more when
@@ -91,27 +94,54 @@ func (w *chores) once(ctx, hard context.Context, mine func() bool) {
 		return
 	}
 	w.last = time.Now()
-	w.oldest(hard)
+	w.ages(hard)
 	w.purge(ctx, hard, mine)
 }
 
-// oldest tells of services whose oldest READY row has waited for too long.
-func (w *chores) oldest(hard context.Context) {
-	cfg := &w.c.cfg
-	if cfg.OldestReady < 0 {
-		return
-	}
+// ages looks at the times of the READY rows.
+func (w *chores) ages(hard context.Context) {
 	call, cancel := context.WithTimeout(hard, storeTimeout)
 	defer cancel()
-	stats, err := cfg.Store.Stats(call, "")
+	stats, err := w.c.cfg.Store.Stats(call, "")
 	if err != nil {
 		w.failed(hard, "stats", err)
 		return
 	}
+	w.clock(stats)
+	if w.c.cfg.OldestReady >= 0 {
+		w.oldest(stats)
+	}
+}
+
+// clock tells, once, of a database whose clock has gone back: until it is again where it
+// was, rows stored before wait for longer than they should, and no age shows it.
+func (w *chores) clock(stats []model.Stats) {
+	var most model.Stats
+	for _, s := range stats {
+		if s.Ahead > most.Ahead {
+			most = s
+		}
+	}
+	before := w.back
+	w.back = most.Ahead > clockSlack
+	if before || !w.back {
+		return
+	}
+	text := fmt.Sprintf("the database's clock has gone back by at least %v: messages stored before wait until it "+
+		"has caught up, and look younger than they are; see to its time service", most.Ahead.Round(time.Second))
+	w.c.log.Error("database clock behind", "service", most.Service, "ahead", most.Ahead, "text", text)
+	now := time.Now()
+	w.c.notices.add(Alert{
+		Kind: model.AlertClock, Service: most.Service, Text: text, Count: int(most.Ready), First: now, Last: now,
+	})
+}
+
+// oldest tells of services whose oldest READY row has waited for too long.
+func (w *chores) oldest(stats []model.Stats) {
 	now := time.Now()
 	for i := range stats {
 		s := &stats[i]
-		if s.OldestReady <= cfg.OldestReady {
+		if s.OldestReady <= w.c.cfg.OldestReady {
 			continue
 		}
 		w.c.notices.add(Alert{

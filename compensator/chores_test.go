@@ -55,6 +55,48 @@ func TestOldestReadyCanBeOff(t *testing.T) {
 	})
 }
 
+// A database whose clock has gone back hides how long rows wait: it is told, once, also
+// where ages raise no alert; and again when it happens again.
+func TestClockGoneBackRaisesOneAlert(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store, alerts, log := newStore(), &collector{}, &lockedBuffer{}
+		ahead := func(d time.Duration) {
+			store.mu.Lock()
+			defer store.mu.Unlock()
+			store.stats = []model.Stats{
+				{Service: "orders", Ready: 7, Ahead: d}, {Service: "payments", Ready: 9, Ahead: time.Minute},
+			}
+		}
+		told := func(want int) {
+			t.Helper()
+			time.Sleep(10 * time.Minute)
+			synctest.Wait()
+			if n := len(alerts.got()); n != want || len(log.lines("database clock behind")) != want {
+				t.Fatalf("%d alerts, want %d in all and as many lines of the log: %q", n, want, log.lines(""))
+			}
+		}
+		ahead(5 * time.Minute)
+		r := start(t, compensator.Config{
+			Store: store, Sender: newSender(), Alerter: alerts, OldestReady: -1, Logger: textLog(log),
+		})
+		told(0)
+		ahead(31 * time.Minute)
+		told(1)
+		ahead(0)
+		told(1)
+		ahead(time.Hour)
+		told(2)
+		r.drained(t)
+		a := alerts.got()[0]
+		if a.Kind != model.AlertClock || a.Service != "orders" || a.Count != 7 ||
+			!strings.Contains(a.Text, "gone back by at least 31m0s") ||
+			a.Command != "transmsg messages list --status READY --service orders" {
+			t.Errorf("alert %+v", a)
+		}
+	})
+}
+
 // A notice that the sink does not take is kept and told later, with what came meanwhile.
 func TestNoticesAreKeptWhileTheSinkFails(t *testing.T) {
 	t.Parallel()

@@ -21,6 +21,9 @@ const (
 	AlertExchange AlertKind = "exchange-broken"
 	// AlertOldest: a service's oldest READY row has waited for too long.
 	AlertOldest AlertKind = "oldest-ready"
+	// AlertClock: the database's clock has gone back; messages wait for longer than they should,
+	// and ages are too small.
+	AlertClock AlertKind = "clock-behind"
 	// AlertTest: somebody tries out whether alerts arrive.
 	AlertTest AlertKind = "test"
 )

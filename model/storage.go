@@ -138,6 +138,9 @@ type Stats struct {
 	Dead        int64
 	OldestDue   time.Duration // how long the oldest due row has been due; 0 when none is
 	OldestReady time.Duration // age of the oldest READY row since it was stored
+	// Ahead is how far in the future of the database's clock the newest READY row was stored:
+	// so far at least the clock has gone back. 0 is the usual.
+	Ahead time.Duration
 }
 
 // Filter selects rows for listing. Zero fields do not restrict.

@@ -128,14 +128,14 @@ func (s *Store) Show(ctx context.Context, id string) (model.TransMessage, []mode
 // given, and then always one element. It reads the index alone, all of it.
 func (s *Store) Stats(ctx context.Context, service string) ([]model.Stats, error) {
 	query, args := "SELECT service, status, COUNT(*), SUM(CASE WHEN next_attempt_at <= n.now THEN 1 ELSE 0 END), "+
-		"n.now - MIN(next_attempt_at), n.now - MIN(created_at) FROM "+s.sql.table+s.d.forceDue(s.opt.Prefix)+
-		" CROSS JOIN (SELECT "+s.d.now+" AS now) n", []any(nil)
+		"n.now - MIN(next_attempt_at), n.now - MIN(created_at), MAX(created_at) - n.now FROM "+
+		s.sql.table+s.d.forceDue(s.opt.Prefix)+" CROSS JOIN (SELECT "+s.d.now+" AS now) n", []any(nil)
 	if service != "" {
 		query, args = query+" WHERE service = ?", append(args, service)
 	}
 	rows, err := s.db.QueryContext(ctx, s.d.bind(query+" GROUP BY service, status, n.now ORDER BY service"), args...)
 	groups, err := collect(rows, err, func(r scanner, g *statsGroup) error {
-		return r.Scan(&g.service, &g.status, &g.count, &g.due, &g.dueAge, &g.age)
+		return r.Scan(&g.service, &g.status, &g.count, &g.due, &g.dueAge, &g.age, &g.ahead)
 	})
 	if err != nil {
 		return nil, s.wrap("stats", err)
@@ -155,9 +155,9 @@ func (s *Store) Stats(ctx context.Context, service string) ([]model.Stats, error
 
 // statsGroup is one service and status; ages in milliseconds.
 type statsGroup struct {
-	service                 string
-	status                  model.Status
-	count, due, dueAge, age int64
+	service                        string
+	status                         model.Status
+	count, due, dueAge, age, ahead int64
 }
 
 func (g *statsGroup) addTo(st *model.Stats) {
@@ -168,4 +168,5 @@ func (g *statsGroup) addTo(st *model.Stats) {
 	st.Ready, st.Due = g.count, g.due
 	st.OldestDue = max(0, time.Duration(g.dueAge)*time.Millisecond)
 	st.OldestReady = max(0, time.Duration(g.age)*time.Millisecond)
+	st.Ahead = max(0, time.Duration(g.ahead)*time.Millisecond)
 }

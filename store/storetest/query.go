@@ -63,6 +63,21 @@ func testStats(t *testing.T, s Store) {
 	equal(t, "stats of an unknown service", got, []model.Stats{{Service: "unknown"}})
 }
 
+// A clock that has gone back shows by the rows that were stored before.
+func testStatsAhead(t *testing.T, s Store) {
+	existing(t, s)
+	future := draft("future").TransMessage
+	future.CreatedAt = now(t, s) + hour.Milliseconds()
+	future.UpdatedAt, future.NextAttemptAt = future.CreatedAt, future.CreatedAt
+	if n, err := s.Import(bound(t), []model.TransMessage{future}, actor); err != nil || n != 1 {
+		t.Fatalf("imported %d, %v", n, err)
+	}
+	got, err := s.Stats(bound(t), svc)
+	if err != nil || len(got) != 1 || got[0].Ahead > hour || got[0].Ahead < hour-patience {
+		t.Errorf("got %+v, %v, want an hour ahead", got, err)
+	}
+}
+
 func testList(t *testing.T, s Store) {
 	ready, dead := existing(t, s)
 	special := draft("special", func(m *model.Message) {

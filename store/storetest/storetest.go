@@ -85,6 +85,7 @@ func messages() []part {
 		{"Restore", testRestore},
 		{"Services", testServices},
 		{"Stats", testStats},
+		{"StatsOfAClockGoneBack", testStatsAhead},
 		{"ListFilters", testList},
 		{"ShowUnknownID", testShowUnknown},
 		{"C34_PublishersAndClaimers", testRivals},
