@@ -164,11 +164,7 @@ func (r *runner) latencyFigure(ctx context.Context) *figure {
 	f.run = func(f *figure, t *turn) error {
 		n := r.cfg.latencySize()
 		r.w.main.sc.Rest(ctx)
-		inserts, err := rawInsertTimes(ctx, r.w.main.sc, n, r.w.Body)
-		if err != nil {
-			return err
-		}
-		publishes, ids, err := rawPublishTimes(ctx, r.w.Broker, n, r.w.Body)
+		inserts, publishes, ids, err := rawTimes(ctx, r.w.main.sc, r.w.Broker, n, r.w.Body)
 		if err != nil {
 			return err
 		}

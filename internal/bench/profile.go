@@ -14,6 +14,9 @@ func (r *runner) profile(f *figure, last bool) (stop func() error, err error) {
 	if r.cfg.ProfileDir == "" || !last || f.name == "naive" {
 		return func() error { return nil }, nil
 	}
+	if err := os.MkdirAll(r.cfg.ProfileDir, 0o755); err != nil { //nolint:gosec // profiles are no secret
+		return nil, err
+	}
 	name := filepath.Join(r.cfg.ProfileDir, fmt.Sprintf("%s-%d-%d", f.name, f.callers, f.waiting))
 	cpu, err := os.Create(name + ".cpu.pprof")
 	if err != nil {
