@@ -3,6 +3,7 @@ package kubernetes_test
 import (
 	"context"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"os/exec"
@@ -124,6 +125,52 @@ func TestManifestsFitTheSettings(t *testing.T) {
 	}
 }
 
+// What comments offer to be taken in is true as well: a setting that exists, and a file in
+// a folder that is mounted.
+func TestManifestsOfferTrueSettings(t *testing.T) {
+	t.Parallel()
+	all := manifests(t)
+	binary := build(t)
+	for _, offer := range []struct {
+		file, pod, verb string
+		line            string // of a setting and its value
+		want            int
+	}{
+		{
+			"config.yaml", "Deployment/transmsg-compensator", "compensator",
+			`(?m)^ +# ([a-z-]+): (/\S+)$`, 3,
+		},
+		{
+			"migrate.yaml", "Job/transmsg-migrate", "migrate up",
+			`(?m)^ +# - name: (TRANSMSG_[A-Z_]+)\n +#   value: (/\S+)$`, 1,
+		},
+	} {
+		text, err := os.ReadFile(offer.file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		help, err := exec.CommandContext(t.Context(), binary, append(strings.Fields(offer.verb), "--help")...).Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		mounts := get(t, all, offer.pod).Spec.Template.Spec.Containers[0].VolumeMounts
+		found := regexp.MustCompile(offer.line).FindAllStringSubmatch(string(text), -1)
+		if len(found) != offer.want {
+			t.Errorf("%s offers %q, want %d settings", offer.file, found, offer.want)
+		}
+		for _, f := range found {
+			flag := strings.ToLower(strings.ReplaceAll(strings.TrimPrefix(f[1], "TRANSMSG_"), "_", "-"))
+			if !strings.Contains(string(help), " --"+flag+" ") {
+				t.Errorf("%s offers %s, which transmsg %s --help does not know", offer.file, f[1], offer.verb)
+			}
+			folder := filepath.Dir(f[2])
+			if !slices.ContainsFunc(mounts, func(m mount) bool { return m.MountPath == folder }) {
+				t.Errorf("%s: %s of %s is in no folder that is mounted", offer.file, f[2], f[1])
+			}
+		}
+	}
+}
+
 func mebibytes(t *testing.T, text string) int {
 	t.Helper()
 	n, err := strconv.Atoi(strings.TrimSuffix(text, "Mi"))
@@ -168,6 +215,7 @@ func TestManifestsRun(t *testing.T) {
 			t.Fatalf("%s: %v (ended: %v)\n%s", probe.HTTPGet.Path, err, end, log.String())
 		}
 	}
+	scraped(t, get(t, all, "Deployment/transmsg-compensator"), port)
 	if err := daemon.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
@@ -236,6 +284,39 @@ func (p pods) fill(v volume) string {
 		}
 	}
 	return folder
+}
+
+// scraped checks that a Prometheus that goes by the annotations finds the table's figures.
+func scraped(t *testing.T, deployment object, port string) {
+	t.Helper()
+	pod := deployment.Spec.Template
+	notes, declared := pod.Metadata.Annotations, strconv.Itoa(pod.Spec.Containers[0].Ports[0].ContainerPort)
+	if notes["prometheus.io/scrape"] != "true" || notes["prometheus.io/port"] != declared {
+		t.Errorf("annotations %v, want a scrape of port %s", notes, declared)
+	}
+	text := scrape(t, "http://127.0.0.1:"+port+notes["prometheus.io/path"])
+	if !strings.Contains(text, "\ntransmsg_rows_up 1\n") {
+		t.Errorf("what is scraped has no figures of the table:\n%s", text)
+	}
+}
+
+// scrape returns what url shows.
+func scrape(t *testing.T, url string) string {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
 }
 
 // answers polls until url answers 200, the process ends or a minute is over.
