@@ -34,6 +34,8 @@ func TestFaults(t *testing.T) {
 		{"KilledIdleConnectionsCostNothing", gormstore.Options{}, testKilledIdle},
 		{"ReadOnlyServer", gormstore.Options{MaxOpenConns: 1}, testReadOnly},
 		{"C34_LockWaitTimeoutIsRetriedWhole", gormstore.Options{}, testLockWait},
+		{"NothingPrepared", gormstore.Options{}, testNothingPrepared},
+		{"PreparedReadOnly", gormstore.Options{}, testPreparedReadOnly},
 		{"ServerDownAndUp", gormstore.Options{}, testServerDown},
 	} {
 		t.Run(c.name, func(t *testing.T) { c.test(t, onPrivate(t, server, c.o)) })
@@ -107,10 +109,10 @@ func repeat(t *testing.T, s *gormstore.Store, d model.Draft, want ...model.Store
 	t.Helper()
 	got, err := s.Insert(t.Context(), []model.Draft{d})
 	if err != nil || !slices.Contains(want, got[0]) {
-		t.Errorf("repeat with the same id: got %v, %v, want one of %v", got, err, want)
+		t.Errorf("insert: got %v, %v, want one of %v", got, err, want)
 	}
 	if n := present(t, s, d); n != 1 {
-		t.Errorf("%d rows after the repeat, want 1", n)
+		t.Errorf("%d rows after the insert, want 1", n)
 	}
 }
 

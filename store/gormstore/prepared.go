@@ -42,7 +42,7 @@ type prepared struct {
 	conn  *sql.Conn
 	until time.Time         // when the connection is replaced, as the pool's are
 	stmts map[int]*sql.Stmt // by rows; nil: seen once
-	off   bool              // the server prepares nothing (a proxy)
+	off   bool              // the server refused to prepare one: texts only on this connection
 }
 
 // exec runs one INSERT of so many rows that must not run twice, as execOnce does. ok is
@@ -89,7 +89,7 @@ func (p *prepared) take(ctx context.Context, db *sql.DB) error {
 	if err != nil {
 		return err
 	}
-	p.conn, p.until, p.stmts = conn, time.Now().Add(connMaxLifetime), map[int]*sql.Stmt{}
+	p.conn, p.until, p.stmts, p.off = conn, time.Now().Add(connMaxLifetime), map[int]*sql.Stmt{}, false
 	return nil
 }
 

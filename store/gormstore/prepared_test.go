@@ -2,7 +2,7 @@ package gormstore_test
 
 import (
 	"bytes"
-	"fmt"
+	"errors"
 	"slices"
 	"testing"
 	"time"
@@ -55,59 +55,42 @@ func TestPreparedInsertsKeepEveryByte(t *testing.T) {
 	}
 }
 
-// TestInsertAfterItsConnectionWasClosed: a connection that the server closed while nobody
-// used it is noticed before anything is sent on it.
-func TestInsertAfterItsConnectionWasClosed(t *testing.T) {
-	t.Parallel()
-	s := migrated(t, servers[0].dsn(t), gormstore.Options{})
-	for i := range 5 {
-		for range 2 {
-			if _, err := s.Insert(t.Context(), batch(1)); err != nil {
-				t.Fatalf("round %d: %v", i, err)
-			}
-		}
-		killOthers(t, s)
+// testNothingPrepared: a server that prepares no more statements still takes rows.
+func testNothingPrepared(t *testing.T, p *private) {
+	t.Helper()
+	if err := p.Exec(t.Context(), "SET GLOBAL max_prepared_stmt_count = 0"); err != nil {
+		t.Fatal(err)
 	}
-	if got, err := s.List(t.Context(), model.Filter{}); err != nil || len(got) != 10 {
-		t.Errorf("%d rows, %v, want 10", len(got), err)
+	for range 3 {
+		repeat(t, p.store, benchDraft(nil), model.StoredNew)
+	}
+	if got := p.store.Prepared(); len(got) != 0 {
+		t.Errorf("statements are prepared for %v rows, want none", got)
+	}
+	if err := p.Exec(t.Context(), "SET GLOBAL max_prepared_stmt_count = 16382"); err != nil {
+		t.Fatal(err)
 	}
 }
 
-// killOthers ends all connections to the store's database but the one that it uses.
-func killOthers(t *testing.T, s *gormstore.Store) {
+// testPreparedReadOnly: the connection that answered read only is not kept for the next INSERT.
+func testPreparedReadOnly(t *testing.T, p *private) {
 	t.Helper()
-	conn, err := s.Pool().Conn(t.Context())
-	if err != nil {
+	repeat(t, p.store, benchDraft(nil), model.StoredNew)
+	if got := p.store.Prepared(); !slices.Equal(got, []int{1}) {
+		t.Fatalf("statements are prepared for %v rows, want 1: the test shows nothing", got)
+	}
+	if err := p.ReadOnly(t.Context(), true); err != nil {
 		t.Fatal(err)
 	}
-	defer conn.Close()
-	rows, err := conn.QueryContext(t.Context(), "SELECT id FROM information_schema.processlist "+
-		"WHERE db = DATABASE() AND id <> CONNECTION_ID()")
-	if err != nil {
+	d := benchDraft(nil)
+	if _, err := p.store.Insert(t.Context(), []model.Draft{d}); !errors.Is(err, model.ErrNotStored) {
+		t.Errorf("got %v, want ErrNotStored", err)
+	}
+	if got := p.store.Prepared(); len(got) != 0 {
+		t.Errorf("the connection is kept, with statements for %v rows", got)
+	}
+	if err := p.ReadOnly(t.Context(), false); err != nil {
 		t.Fatal(err)
 	}
-	defer rows.Close()
-	var ids []int64
-	for rows.Next() {
-		var id int64
-		if err := rows.Scan(&id); err != nil {
-			t.Fatal(err)
-		}
-		ids = append(ids, id)
-	}
-	if err := rows.Err(); err != nil || len(ids) == 0 {
-		t.Fatalf("%d connections to kill, %v: the test shows nothing", len(ids), err)
-	}
-	for _, id := range ids {
-		if _, err := conn.ExecContext(t.Context(), fmt.Sprintf("KILL %d", id)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for left := 1; left > 0; { // until the server has closed them
-		err := conn.QueryRowContext(t.Context(), "SELECT COUNT(*) FROM information_schema.processlist "+
-			"WHERE db = DATABASE() AND id <> CONNECTION_ID()").Scan(&left)
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
+	repeat(t, p.store, d, model.StoredNew)
 }
