@@ -17,6 +17,7 @@ type book struct {
 	calls   map[callKey]*call
 	events  []event
 	open    map[string]int    // sends without an outcome, by process
+	acks    int               // outcomes acked
 	numbers map[string][2]int // goroutines, by process
 
 	latencies []int64 // ns of calls that returned nil, not yet taken
@@ -124,6 +125,14 @@ func (b *book) inFlight(proc string) int {
 	return b.open[proc]
 }
 
+// acked is how many sends have been acked.
+func (b *book) acked() int {
+	_ = b.refresh()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.acks
+}
+
 // sendLine takes the lines of one process's send log.
 func (b *book) sendLine(proc string) func(string) error {
 	byNumber := map[string]*send{}
@@ -146,7 +155,9 @@ func (b *book) sendLine(proc string) func(string) error {
 			s := byNumber[f[2]]
 			s.done, s.kind, s.code = at, f[3], f[4]
 			b.open[proc]--
-			if s.kind != "acked" {
+			if s.kind == "acked" {
+				b.acks++
+			} else {
 				b.events = append(b.events, event{at, proc, wordOutcome, strings.Join(f[3:], " ")})
 			}
 			if s.kind != "unknown" {

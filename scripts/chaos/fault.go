@@ -32,8 +32,16 @@ type done struct {
 	Err      error
 }
 
+// atWork waits until the broker acks something: a fault right behind another would else find
+// nothing to break. Not for ever: what does not recover shows in the fault and in the stalls.
+func (f *fault) atWork(ctx context.Context) {
+	before := f.book.acked()
+	_ = until(ctx, biteLimit, "the broker acks something", func() bool { return f.book.acked() > before })
+}
+
 // run carries the step out.
 func (f *fault) run(ctx context.Context) done {
+	f.atWork(ctx)
 	d := done{Kind: f.step.Kind.name, Database: f.step.Kind.database, From: time.Now().UnixNano()}
 	f.mark, d.Err = f.book.mark()
 	if d.Err == nil {
