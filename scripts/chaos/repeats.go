@@ -11,7 +11,7 @@ const (
 	causeCrash    = "crash"           // the process died between send and delete
 	causeDatabase = "database"        // the delete met a fault of the database
 	causeUnknown  = "unknown-outcome" // the broker may have had it
-	causeNack     = "nack"            // one queue of a fan-out refused, another had accepted
+	causeNack     = "nack"            // one queue refused, another had accepted; or a queue that ended had it
 	causePause    = "pause"           // a process was stopped past a lease
 	causeAgain    = "published-again" // the caller published the id again, not knowing
 )
@@ -67,7 +67,7 @@ func (e *evidence) cause(m *intended, first, next *send) string {
 		return causeCrash
 	case first.done == 0 && e.members[first.proc].ended, first.kind == "unknown":
 		return causeUnknown
-	case first.kind == "nacked" && len(routes()[m.route].queues) > 1:
+	case first.kind == "nacked" && (len(routes()[m.route].queues) > 1 || e.brokerEnded(first.at, first.done)):
 		return causeNack
 	case first.kind == "acked" && killed > first.done && killed < next.at:
 		return causeCrash
@@ -89,6 +89,14 @@ func (m *intended) publishedAgain(from, to int64) bool {
 
 func (e *evidence) databaseFault(from, to int64) bool {
 	return slices.ContainsFunc(e.faults, func(d done) bool { return d.Database && d.From <= to && d.To >= from })
+}
+
+// brokerEnded says whether the broker stopped or started in that time: it then nacks what a
+// queue's process had not confirmed when it ended, though it may be stored.
+func (e *evidence) brokerEnded(from, to int64) bool {
+	return slices.ContainsFunc(e.faults, func(d done) bool {
+		return (d.Kind == "broker-stop" || d.Kind == "broker-kill") && d.From <= to && d.To >= from
+	})
 }
 
 // leaseWorth is how long a pause must be to be the cause of anything.

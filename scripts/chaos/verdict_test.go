@@ -140,8 +140,17 @@ func TestRepeatsWantACause(t *testing.T) {
 		more  func(*stage)
 		cause string // "" is unexplained
 	}{
-		"acked":                 {40, "acked", nil, ""},
-		"nacked by one queue":   {40, "nacked", nil, ""},
+		"acked":               {40, "acked", nil, ""},
+		"nacked by one queue": {40, "nacked", nil, ""},
+		"nacked by a broker that ends": {40, "nacked", func(s *stage) {
+			s.faults = []done{{Kind: "broker-stop", From: 35, To: 65}}
+		}, causeNack},
+		"nacked, the broker ended later": {40, "nacked", func(s *stage) {
+			s.faults = []done{{Kind: "broker-stop", From: 41, To: 65}}
+		}, ""},
+		"acked by a broker that ends": {40, "acked", func(s *stage) {
+			s.faults = []done{{Kind: "broker-stop", From: 35, To: 65}}
+		}, ""},
 		"returned, yet arrived": {40, "returned", nil, ""},
 		"unknown":               {40, "unknown", nil, causeUnknown},
 		"no outcome":            {0, "", nil, ""},
