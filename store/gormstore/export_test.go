@@ -34,3 +34,9 @@ func (s *Store) Prepared() (rows []int) {
 	slices.Sort(rows)
 	return rows
 }
+
+// InsertText is the shared INSERT of n rows, and the clock in it.
+func (s *Store) InsertText(n int) (text, now string) { return s.sql.insertText(s.d, n), s.d.now }
+
+// InsertArgs are its parameters.
+func (s *Store) InsertArgs(rows []*model.Draft) []any { return s.insertArgs(rows) }
