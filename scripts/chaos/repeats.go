@@ -19,6 +19,13 @@ const (
 // explain finds a cause for each repeat of a message in one queue.
 func (e *evidence) explain(a *account, at place, m *intended, got *arrivals) {
 	sends := e.effective(at.id)
+	// A nacked send has most likely not arrived: it counts only where the others do not
+	// account for what did.
+	if others := slices.DeleteFunc(slices.Clone(sends), func(s *send) bool {
+		return s.kind == "nacked" && !e.nackedAndKept(m, s)
+	}); len(got.plain) <= len(others) {
+		sends = others
+	}
 	extra := len(got.plain) - len(sends)
 	if extra > 0 {
 		// Delivered more often than sent: the broker delivered again to a consumer that came
@@ -67,7 +74,7 @@ func (e *evidence) cause(m *intended, first, next *send) string {
 		return causeCrash
 	case first.done == 0 && e.members[first.proc].ended, first.kind == "unknown":
 		return causeUnknown
-	case first.kind == "nacked" && (len(routes()[m.route].queues) > 1 || e.brokerEnded(first.at, first.done)):
+	case first.kind == "nacked" && e.nackedAndKept(m, first):
 		return causeNack
 	case first.kind == "acked" && killed > first.done && killed < next.at:
 		return causeCrash
@@ -91,11 +98,14 @@ func (e *evidence) databaseFault(from, to int64) bool {
 	return slices.ContainsFunc(e.faults, func(d done) bool { return d.Database && d.From <= to && d.To >= from })
 }
 
-// brokerEnded says whether the broker stopped or started in that time: it then nacks what a
-// queue's process had not confirmed when it ended, though it may be stored.
-func (e *evidence) brokerEnded(from, to int64) bool {
-	return slices.ContainsFunc(e.faults, func(d done) bool {
-		return (d.Kind == "broker-stop" || d.Kind == "broker-kill") && d.From <= to && d.To >= from
+// nackedAndKept says whether a queue may have what a send was nacked for: another queue of
+// a fan-out, or one of a broker that stopped or started meanwhile, which nacks what a queue's
+// process had not confirmed when it ended, though it may be stored. While acks are swallowed
+// a nack of many covers what those acks were for.
+func (e *evidence) nackedAndKept(m *intended, s *send) bool {
+	return len(routes()[m.route].queues) > 1 || slices.ContainsFunc(e.faults, func(d done) bool {
+		return slices.Contains([]string{"broker-stop", "broker-kill", "acks-swallowed"}, d.Kind) &&
+			d.From <= s.done && d.To >= s.at
 	})
 }
 

@@ -204,6 +204,18 @@ func TestRepeatsOfTheBroker(t *testing.T) {
 	}
 }
 
+// A nacked send is no cause of a repeat that the others account for, and explains none.
+func TestNackedSendsCountLast(t *testing.T) {
+	for arrivals, want := range map[int]account{2: {repeats: 1}, 3: {repeats: 2}} {
+		s := newStage(t).published("a", "c", "ok").arrived("a", queueClassic, []int64{35, 48, 65}[3-arrivals:]...)
+		s.sent("p", "a", 30, 40, "nacked").sent("c1", "a", 45, 50, "unknown").sent("c2", "a", 60, 70, "acked")
+		a := s.weigh()
+		if a.repeats != want.repeats || a.causes[causeUnknown] != 1 || len(a.unexplained) != arrivals-2 {
+			t.Errorf("%d arrivals: %+v", arrivals, a)
+		}
+	}
+}
+
 func TestNackOfAFanOutExplains(t *testing.T) {
 	s := newStage(t)
 	s.published("a", "f", "ok").arrived("a", queueFan, 35, 65).arrived("a", queueSmall, 66)
