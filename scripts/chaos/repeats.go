@@ -11,7 +11,8 @@ const (
 	causeCrash    = "crash"           // the process died between send and delete
 	causeDatabase = "database"        // the delete met a fault of the database
 	causeUnknown  = "unknown-outcome" // the broker may have had it
-	causeNack     = "nack"            // one queue refused, another had accepted; or a queue that ended had it
+	causeNack     = "nack"            // one queue of a fan-out refused, another had accepted
+	causeBlocked  = "blocked"         // an alarm lasted longer than a lease
 	causePause    = "pause"           // a process was stopped past a lease
 	causeAgain    = "published-again" // the caller published the id again, not knowing
 )
@@ -80,6 +81,8 @@ func (e *evidence) cause(m *intended, first, next *send) string {
 		return causeCrash
 	case first.kind == "acked" && e.databaseFault(first.done, next.at):
 		return causeDatabase
+	case first.kind == "acked" && e.blockedPastLease(first, next):
+		return causeBlocked
 	case e.pausedBetween(first.proc, first.at, next.at), e.pausedBetween(next.proc, first.at, next.at):
 		return causePause
 	case m.publishedAgain(first.at, next.at):
@@ -99,14 +102,20 @@ func (e *evidence) databaseFault(from, to int64) bool {
 }
 
 // nackedAndKept says whether a queue may have what a send was nacked for: another queue of
-// a fan-out, or one of a broker that stopped or started meanwhile, which nacks what a queue's
-// process had not confirmed when it ended, though it may be stored. While acks are swallowed
-// a nack of many covers what those acks were for.
+// a fan-out; or any, while the proxy swallows acks: a nack of many covers what those were for.
 func (e *evidence) nackedAndKept(m *intended, s *send) bool {
-	return len(routes()[m.route].queues) > 1 || slices.ContainsFunc(e.faults, func(d done) bool {
-		return slices.Contains([]string{"broker-stop", "broker-kill", "acks-swallowed"}, d.Kind) &&
-			d.From <= s.done && d.To >= s.at
-	})
+	return len(routes()[m.route].queues) > 1 || e.during("acks-swallowed", s.at, s.done)
+}
+
+// blockedPastLease says whether an alarm held the broker's answer back for so long that the
+// lease had ended when another process sent.
+func (e *evidence) blockedPastLease(first, next *send) bool {
+	return next.at-first.at >= int64(claimLease) && e.during("memory-alarm", first.at, first.done)
+}
+
+// during says whether a fault of a kind fell into that time.
+func (e *evidence) during(kind string, from, to int64) bool {
+	return slices.ContainsFunc(e.faults, func(d done) bool { return d.Kind == kind && d.From <= to && d.To >= from })
 }
 
 // leaseWorth is how long a pause must be to be the cause of anything.

@@ -142,14 +142,17 @@ func TestRepeatsWantACause(t *testing.T) {
 	}{
 		"acked":               {40, "acked", nil, ""},
 		"nacked by one queue": {40, "nacked", nil, ""},
-		"nacked by a broker that ends": {40, "nacked", func(s *stage) {
-			s.faults = []done{{Kind: "broker-stop", From: 35, To: 65}}
+		"nacked while acks are lost": {40, "nacked", func(s *stage) {
+			s.faults = []done{{Kind: "acks-swallowed", From: 35, To: 65}}
 		}, causeNack},
-		"nacked, the broker ended later": {40, "nacked", func(s *stage) {
-			s.faults = []done{{Kind: "broker-stop", From: 41, To: 65}}
+		"nacked, acks lost later": {40, "nacked", func(s *stage) {
+			s.faults = []done{{Kind: "acks-swallowed", From: 41, To: 65}}
 		}, ""},
-		"acked by a broker that ends": {40, "acked", func(s *stage) {
-			s.faults = []done{{Kind: "broker-stop", From: 35, To: 65}}
+		"acked while acks are lost": {40, "acked", func(s *stage) {
+			s.faults = []done{{Kind: "acks-swallowed", From: 35, To: 65}}
+		}, ""},
+		"an alarm within the lease": {40, "acked", func(s *stage) {
+			s.faults = []done{{Kind: "memory-alarm", From: 35, To: 65}}
 		}, ""},
 		"returned, yet arrived": {40, "returned", nil, ""},
 		"unknown":               {40, "unknown", nil, causeUnknown},
@@ -200,6 +203,19 @@ func TestRepeatsOfTheBroker(t *testing.T) {
 		s.counter.dials = []int64{dialled}
 		if a := s.weigh(); len(a.unexplained) != unexplained || a.redelivered != 1-unexplained {
 			t.Errorf("consumer dialled at %d: %+v", dialled, a)
+		}
+	}
+}
+
+// An alarm that outlasts the lease lets another process send.
+func TestAlarmPastTheLeaseExplains(t *testing.T) {
+	for alarm, want := range map[string]int{"memory-alarm": 1, "link-delay": 0} {
+		lease := int64(claimLease)
+		s := newStage(t).published("a", "c", "ok").arrived("a", queueClassic, lease, lease+1)
+		s.sent("p", "a", 30, lease+50, "acked").sent("c1", "a", lease+60, lease+70, "acked")
+		s.faults = []done{{Kind: alarm, From: 20, To: lease + 40}}
+		if a := s.weigh(); a.causes[causeBlocked] != want || len(a.unexplained) != 1-want {
+			t.Errorf("%s: %+v", alarm, a)
 		}
 	}
 }
