@@ -146,7 +146,8 @@ func TestGoneAfterItsLeaseStaysGone(t *testing.T) {
 		s := newFakeStore()
 		s.fail = 5 // the database is away for more than the shorter lease
 		b := newBatcher(s, nil)
-		for id, lease := range map[string]time.Duration{"mine": time.Hour, "another's": time.Millisecond, "no lease": 0} {
+		leases := map[string]time.Duration{"mine": time.Hour, "another's": time.Millisecond, "no lease": 0}
+		for id, lease := range leases {
 			r := result(id, model.Returned, model.CodeNoRoute)
 			if lease > 0 {
 				r.Until = time.Now().Add(lease)
