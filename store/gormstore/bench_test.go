@@ -146,7 +146,9 @@ func BenchmarkInsertStatement(b *testing.B) {
 	}
 	defer prepared.Close()
 	text := func(query string) func(context.Context, ...any) (sql.Result, error) {
-		return func(ctx context.Context, args ...any) (sql.Result, error) { return conn.ExecContext(ctx, query, args...) }
+		return func(ctx context.Context, args ...any) (sql.Result, error) {
+			return conn.ExecContext(ctx, query, args...)
+		}
 	}
 	for name, exec := range map[string]func(context.Context, ...any) (sql.Result, error){
 		"clock-thrice-text": text(each), "clock-once-text": text(once), "clock-once-prepared": prepared.ExecContext,
