@@ -56,7 +56,9 @@ func (s *Store) InsertTx(ctx context.Context, x model.Execer, rows []model.Draft
 // insertTxText is portable over drivers: no arrays, which lib/pq would refuse.
 func (s *Store) insertTxText(n int) string {
 	if s.d.name == dialectMySQL {
-		return s.guardTx(s.sql.insertText(s.d, n))
+		// The caller's user may insert and no more: to refer to a column is to SELECT it.
+		return s.guardTx(strings.ReplaceAll(s.sql.insertText(s.d, n), "created_at,created_at+?",
+			s.d.now+","+s.d.now+"+?"))
 	}
 	tuples := strings.Repeat(insertTuple(s.d)+",", n)
 	return s.d.bind("INSERT INTO " + s.sql.table + " (" + insertColumns + ") VALUES " +
