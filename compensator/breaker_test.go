@@ -301,13 +301,20 @@ func TestBreakerForgetsWhatNobodyNeeds(t *testing.T) {
 		broker := &fakeBroker{revoked: map[string]bool{"gone": true}}
 		sender.script = broker.answer
 		id := store.put(t, 1, "orders", to("gone", "k"))[0]
+		var mu sync.Mutex
 		var opened []string
-		told := func() string { return strings.Join(opened, ", ") }
+		told := func() string {
+			mu.Lock()
+			defer mu.Unlock()
+			return strings.Join(opened, ", ")
+		}
 		r := start(t, compensator.Config{
 			Store: store, Sender: sender,
 			Interval: 30 * time.Second,
 			Policy:   model.Policy{BaseDelay: time.Hour, MaxDelay: time.Hour, Jitter: 1, MaxAttempts: 6},
 			Observer: compensator.Observer{Breaker: func(exchange, _ string, open bool) {
+				mu.Lock()
+				defer mu.Unlock()
 				opened = append(opened, fmt.Sprint(exchange, " ", open))
 			}},
 		})

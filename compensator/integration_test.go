@@ -242,7 +242,7 @@ func TestC48_RealPoisonRows(t *testing.T) {
 			return len(rows) == len(internal)
 		})
 		c.drained(t)
-		r.deliveredOnce("q1", good)
+		r.delivered("q1", good)
 		var charged int
 		r.must(r.db.QueryRowContext(t.Context(), "SELECT COUNT(*) FROM trans_message_event WHERE attempts > 0 "+
 			"AND row_id IN "+quoted(good)).Scan(&charged))

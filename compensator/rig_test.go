@@ -193,6 +193,26 @@ func (r *rig) deliveredOnce(queue string, ids []string) {
 	}
 }
 
+// delivered checks that the queue holds each id, perhaps again: a channel that the broker
+// closes leaves the outcomes of what is in flight unknown.
+func (r *rig) delivered(queue string, ids []string) {
+	r.t.Helper()
+	got, err := r.Drain(queue)
+	r.must(err)
+	have := map[string]bool{}
+	for _, d := range got {
+		have[d.MessageId] = true
+	}
+	for _, id := range ids {
+		if !have[id] {
+			r.t.Errorf("%s was not delivered", id)
+		}
+	}
+	if len(have) != len(ids) {
+		r.t.Errorf("%d different messages in the queue, want %d", len(have), len(ids))
+	}
+}
+
 // exec runs SQL behind the library's back.
 func (r *rig) exec(query string) {
 	r.t.Helper()
