@@ -18,7 +18,13 @@ func testReplay(t *testing.T, s Store) {
 	want := before
 	want.Status, want.Attempts, want.Failures, want.Claims = model.Ready, 0, 0, 0
 	want.Version, want.Epoch = before.Version+1, before.Epoch+1
-	want.NextAttemptAt, want.UpdatedAt, want.ReplayedAt = got.ReplayedAt, got.ReplayedAt, got.ReplayedAt
+	// PostgreSQL looks at its clock for each of them.
+	for _, at := range []int64{got.NextAttemptAt, got.UpdatedAt} {
+		if d := at - got.ReplayedAt; d < -1000 || d > 1000 {
+			t.Errorf("due at %d and updated at %d, replayed at %d", got.NextAttemptAt, got.UpdatedAt, got.ReplayedAt)
+		}
+	}
+	want.NextAttemptAt, want.UpdatedAt, want.ReplayedAt = got.NextAttemptAt, got.UpdatedAt, got.ReplayedAt
 	equal(t, "replayed row", got, want)
 	if got.ReplayedAt <= before.UpdatedAt || got.ReplayedAt > now(t, s) {
 		t.Errorf("replayed at %d, died at %d", got.ReplayedAt, before.UpdatedAt)
