@@ -2,8 +2,10 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"runtime"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -37,8 +39,13 @@ func (c *child) countGoroutines() (stop func()) {
 	return func() { cancel(); wg.Wait() }
 }
 
+// channelsEach is how many channels a connection has at most: one to publish on, and one to
+// ask whether an exchange is there.
+const channelsEach = 2
+
 // baseline waits, after the last fault and under traffic, until every process has one
-// connection and about as many goroutines as at its start, and says what has not come back.
+// connection with its channels and about as many goroutines as at its start, and says what
+// has not come back.
 func (r *run) baseline(ctx context.Context) ([]string, error) {
 	var left []string
 	// The error is in what is left.
@@ -57,7 +64,40 @@ func (r *run) baseline(ctx context.Context) ([]string, error) {
 		}
 		return len(left) == 0
 	})
+	var channels []int
+	err := until(ctx, baselineLimit, "the channels are at their baseline", func() (ok bool) {
+		var err error
+		channels, err = r.channels()
+		return err == nil && len(channels) == publishers+compensators &&
+			slices.Min(channels) > 0 && slices.Max(channels) <= channelsEach
+	})
+	if err != nil {
+		left = append(left, fmt.Sprintf("channels of each connection at the broker: %v, want 1 to %d of %d", channels,
+			channelsEach, publishers+compensators))
+	}
 	return left, ctx.Err()
+}
+
+// channels are how many channels each of the processes' connections has at the broker.
+func (r *run) channels() ([]int, error) {
+	out, err := r.node.Ctl("list_connections", "--formatter", "json", "user", "channels")
+	if err != nil {
+		return nil, err
+	}
+	var list []struct {
+		User     string
+		Channels int
+	}
+	if err := json.Unmarshal([]byte(out), &list); err != nil {
+		return nil, fmt.Errorf("list_connections: %w", err)
+	}
+	var n []int
+	for _, c := range list {
+		if c.User == brokerUser {
+			n = append(n, c.Channels)
+		}
+	}
+	return n, nil
 }
 
 // goroutines are the first number that a process wrote down, and the last.

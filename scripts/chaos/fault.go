@@ -27,6 +27,7 @@ type fault struct {
 type done struct {
 	Kind     string
 	Database bool
+	Silent   bool
 	From, To int64 // Unix ns: broken and mended
 	Proof    proof
 	Err      error
@@ -42,7 +43,8 @@ func (f *fault) atWork(ctx context.Context) {
 // run carries the step out.
 func (f *fault) run(ctx context.Context) done {
 	f.atWork(ctx)
-	d := done{Kind: f.step.Kind.name, Database: f.step.Kind.database, From: time.Now().UnixNano()}
+	k := f.step.Kind
+	d := done{Kind: k.name, Database: k.database, Silent: k.silent, From: time.Now().UnixNano()}
 	f.mark, d.Err = f.book.mark()
 	if d.Err == nil {
 		d.Proof, d.Err = f.step.Kind.act(ctx, f)

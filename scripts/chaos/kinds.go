@@ -15,6 +15,9 @@ type kind struct {
 	// database says that it keeps outcomes from being written, so that an acked row may
 	// outlive its lease.
 	database bool
+	// silent says that it leaves sends without an answer on open sockets: they are given up
+	// after a while only.
+	silent bool
 	// act breaks something, holds it broken, mends it and returns the proof that it bit.
 	act func(context.Context, *fault) (proof, error)
 }
@@ -45,10 +48,10 @@ func kinds() []kind {
 		{name: "permission-gone", hold: seconds(2, 3), act: permissionGone},
 		{name: "queue-full", hold: seconds(3, 6), act: queueFull},
 		{name: "link-cut", hold: seconds(1, 2), act: linkCut},
-		{name: "link-stall", hold: seconds(6, 8), act: linkStall},
-		{name: "link-half-open", hold: seconds(6, 8), act: linkHalfOpen},
+		{name: "link-stall", hold: seconds(6, 8), silent: true, act: linkStall},
+		{name: "link-half-open", hold: seconds(6, 8), silent: true, act: linkHalfOpen},
 		{name: "link-delay", hold: seconds(4, 7), act: linkDelay},
-		{name: "acks-swallowed", hold: seconds(6, 8), act: acksSwallowed},
+		{name: "acks-swallowed", hold: seconds(6, 8), silent: true, act: acksSwallowed},
 		{name: "database-stop", hold: seconds(1, 4), stores: servers(), database: true, act: databaseStop},
 		{name: "database-kill", hold: seconds(1, 4), stores: servers(), database: true, act: databaseKill},
 		{name: "database-read-only", hold: seconds(3, 6), stores: servers(), database: true, act: databaseReadOnly},

@@ -46,6 +46,7 @@ type options struct {
 	planOnly bool
 	keep     bool
 	samples  string
+	untimed  bool
 }
 
 func (o options) length() time.Duration { return time.Duration(o.seconds) * time.Second }
@@ -97,6 +98,7 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	fs.BoolVar(&o.planOnly, "plan", false, "print the plan and end")
 	fs.BoolVar(&o.keep, "keep", false, "keep ledgers and logs, and say where they are")
 	fs.StringVar(&o.samples, "samples", "", "sample each 5 s into `FILE`.csv and FILE.svg, and fail on growth")
+	fs.BoolVar(&o.untimed, "untimed", false, "report recoveries and fail on none: for a machine that is busy otherwise")
 	if err := fs.Parse(args); err != nil {
 		return o, err
 	}

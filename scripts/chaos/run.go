@@ -27,6 +27,7 @@ type run struct {
 	end     int64 // publishers are told to stop
 	rows    []row
 	samples []sample
+	there   []string // publishers that were at work then
 	left    []string // what has not come back to its baseline
 }
 
@@ -80,6 +81,9 @@ func (r *run) run(ctx context.Context, log *slog.Logger) (err error) {
 		return err
 	}
 	r.end = time.Now().UnixNano()
+	for _, m := range r.fleet.living(rolePublisher) {
+		r.there = append(r.there, m.spec.Name)
+	}
 	return r.drain(ctx)
 }
 

@@ -23,7 +23,7 @@ func TestShortRun(t *testing.T) {
 	var out bytes.Buffer
 	status := chaos(t.Context(), []string{
 		"--seed", "1", "--seconds", "45", "--rate", "150", "--store", "mysql",
-		"--only", "broker-kill,database-kill,publisher-kill,acks-swallowed",
+		"--only", "broker-kill,database-kill,publisher-kill,acks-swallowed", "--untimed",
 	}, &out, t.Output())
 	var got summary
 	if err := json.Unmarshal(out.Bytes(), &got); err != nil {

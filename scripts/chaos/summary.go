@@ -5,7 +5,8 @@ import (
 	"slices"
 )
 
-// summary is the last line of a run. Durations are for the reader; none decides.
+// summary is the last line of a run. Durations are for the reader; none decides but the
+// recoveries.
 type summary struct {
 	Name    string `json:"name"`
 	Seed    uint64 `json:"seed"`
@@ -34,7 +35,8 @@ type summary struct {
 	Bites map[string]int `json:"bites"`
 
 	LongestStallMS int64 `json:"longest_stall_ms"` // without a delivery or without an OK, outside of faults
-	// RecoveryMS is the longest time from a fault's end to the next OK and delivery.
+	// RecoveryMS is the longest time from a fault's end to the next OK, delivery and answer to
+	// a compensator.
 	RecoveryMS map[string]recovery `json:"recovery_ms"`
 
 	ReadyLeft int      `json:"ready_left"`
@@ -47,8 +49,9 @@ type summary struct {
 
 // recovery is in milliseconds.
 type recovery struct {
-	Publish int64 `json:"publish"`
-	Deliver int64 `json:"deliver"`
+	Publish    int64 `json:"publish"`
+	Deliver    int64 `json:"deliver"`
+	Compensate int64 `json:"compensate"`
 }
 
 func (s *summary) fail(format string, args ...any) {

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -250,6 +251,63 @@ func TestLongestGapLeavesFaultsOut(t *testing.T) {
 	}
 	if got := longestGap(times, nil, 0, 140*ms); got != 100*ms {
 		t.Errorf("longest gap without faults %d ms, want 100", got/ms)
+	}
+}
+
+func TestSlowRecoveryFails(t *testing.T) {
+	broker, redis := done{Kind: "broker-kill"}, done{Kind: "redis-stop"}
+	stall, database := done{Kind: "link-stall", Silent: true}, done{Kind: "database-stop", Database: true}
+	for _, tt := range []struct {
+		fault done
+		now   recovery
+		want  string // "": within its bound
+	}{
+		{broker, recovery{5000, 5000, 5000}, ""},
+		{broker, recovery{5001, 0, 0}, "after broker-kill publishing went on after 5001 ms, want at most 5000"},
+		{redis, recovery{0, 0, 6000}, "after redis-stop compensating went on after 6000 ms"},
+		{stall, recovery{20000, 20000, 20000}, ""},
+		{stall, recovery{0, 20001, 0}, "delivering went on after 20001 ms, want at most 20000"},
+		{database, recovery{2000, 2000, 5000}, ""},
+		{database, recovery{2001, 0, 0}, "publishing went on after 2001 ms, want at most 2000"},
+	} {
+		s := summary{Pass: true}
+		s.checkRecovery(tt.fault, tt.now)
+		if got := strings.Join(s.Breaches, "; "); s.Pass != (tt.want == "") || !strings.Contains(got, tt.want) {
+			t.Errorf("%s %+v: pass %t, %q, want %q", tt.fault.Kind, tt.now, s.Pass, got, tt.want)
+		}
+	}
+}
+
+// What never goes on took until the end.
+func TestRecoveryCountsUntilTheEnd(t *testing.T) {
+	const ms = 1e6
+	faults := []done{{From: 0, To: 10 * ms}, {From: 30 * ms, To: 50 * ms}}
+	for want, times := range map[int64][]int64{2: {5 * ms, 12 * ms}, 30: {5 * ms, 60 * ms}, 70: {5 * ms}} {
+		if got := sinceFault(times, faults, 10*ms, 100*ms); got != want {
+			t.Errorf("%v: %d ms, want %d", times, got, want)
+		}
+	}
+}
+
+// One publisher that does not go on is not hidden by the others.
+func TestEveryPublisherGoesOn(t *testing.T) {
+	const ms = 1e6
+	d := done{From: 0, To: 10 * ms}
+	quick := &callTimes{first: 1, oks: []int64{11 * ms, 90 * ms}}
+	for _, tt := range []struct {
+		name string
+		p    *callTimes
+		want int64
+	}{
+		{"stuck", &callTimes{first: 1, oks: []int64{5 * ms}}, 90},
+		{"slow", &callTimes{first: 1, oks: []int64{5 * ms, 50 * ms}}, 40},
+		{"ended", &callTimes{first: 1, oks: []int64{5 * ms}}, 1},
+		{"started later", &callTimes{first: 20 * ms, oks: []int64{50 * ms}}, 1},
+	} {
+		r := &run{faults: []done{d}, end: 100 * ms, there: []string{"quick", "stuck", "slow", "started later"}}
+		if got := r.slowest(map[string]*callTimes{"quick": quick, tt.name: tt.p}, d); got != tt.want {
+			t.Errorf("%s: %d ms, want %d", tt.name, got, tt.want)
+		}
 	}
 }
 
