@@ -53,7 +53,7 @@ func New(cfg Config) (*Compensator, error) {
 	}}
 	c.batcher = settle.NewBatcher(settle.Config{
 		Store: cfg.Store, Policy: cfg.Policy, Instance: cfg.Owner, Logger: c.log, OnSettled: c.settled,
-		OnRestored: func(row *model.TransMessage) { cfg.Observer.Restored(row.Service) },
+		OnRestored: func(row *model.TransMessage) { cfg.Observer.Restored(row.Service, row.ID) },
 		OnError:    cfg.Observer.StoreError,
 		MaxPending: max(settle.DefaultMaxPending, 4*cfg.BatchRows),
 	})

@@ -26,8 +26,9 @@ type Observer struct {
 	// LeaseConflict: the row belonged to somebody else by the time its outcome was
 	// written.
 	LeaseConflict func(service string)
-	// Restored: the row of a message that came back was gone and has been inserted again.
-	Restored func(service string)
+	// Restored: the row of a message that came back was gone and has been inserted again. If
+	// another process had delivered it, it is sent once more.
+	Restored func(service, id string)
 	// StoreError: a call of the store failed: op is "claim", "services", "delete", "settle",
 	// "restore", "claim-dead", "mark-alerted", "stats", "purge-events" or "purge-dead". It is
 	// tried again.
@@ -89,7 +90,7 @@ func (o Observer) withDefaults() Observer {
 		o.LeaseConflict = func(string) {}
 	}
 	if o.Restored == nil {
-		o.Restored = func(string) {}
+		o.Restored = func(string, string) {}
 	}
 	if o.StoreError == nil {
 		o.StoreError = func(string, error) {}

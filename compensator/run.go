@@ -149,9 +149,9 @@ func (r *run) batch(ctx, hard context.Context, service string) (int, error) {
 	leastCharged(claimed.Rows)
 	next, waited := 0, 0
 	// Also after a panic: a row that cannot be sent now is handed back, not left to its lease.
-	defer func() { r.handBack(claimed.Rows[next:], since) }()
+	defer func() { r.handBack(claimed.Rows[next:]) }()
 	for next < len(claimed.Rows) {
-		s := r.newSend(&claimed.Rows[next], since)
+		s := r.newSend(&claimed.Rows[next])
 		switch s.prepare() {
 		case waiting:
 			waited++

@@ -24,11 +24,11 @@ type send struct {
 	probe   *target // what it is the breaker's probe of
 }
 
-// newSend takes one row claimed just after since. Its age counts from storing or the last replay, by the
+// newSend takes one claimed row. Its age counts from storing or the last replay, by the
 // database's clock alone: the claim has just set UpdatedAt.
-func (r *run) newSend(row *model.TransMessage, since time.Time) *send {
+func (r *run) newSend(row *model.TransMessage) *send {
 	age := time.Duration(max(row.UpdatedAt-max(row.CreatedAt, row.ReplayedAt), 0)) * time.Millisecond
-	return &send{run: r, result: settle.Result{Row: row, Age: age, Until: since.Add(r.c.cfg.Lease)}}
+	return &send{run: r, result: settle.Result{Row: row, Age: age}}
 }
 
 // leastCharged puts rows that were never charged first: they are the most likely to pass,
@@ -173,9 +173,9 @@ func (f *Figures) add(k model.Kind) {
 }
 
 // handBack makes claimed rows that were not sent due again at once.
-func (r *run) handBack(rows []model.TransMessage, since time.Time) {
+func (r *run) handBack(rows []model.TransMessage) {
 	for i := range rows {
-		s := r.newSend(&rows[i], since)
+		s := r.newSend(&rows[i])
 		s.settle(model.Outcome{Kind: model.Deferred, Code: model.CodeNotSent})
 	}
 }

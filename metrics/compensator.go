@@ -191,10 +191,10 @@ func (m *Metrics) rowsObserver(next compensator.Observer) compensator.Observer {
 			next.LeaseConflict(service)
 		}
 	}
-	o.Restored = func(service string) {
+	o.Restored = func(service, id string) {
 		m.shared.restored.WithLabelValues(roleCompensator, label(service)).Inc()
 		if next.Restored != nil {
-			next.Restored(service)
+			next.Restored(service, id)
 		}
 	}
 	o.StoreError = func(op string, err error) {

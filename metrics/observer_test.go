@@ -88,7 +88,7 @@ func TestCompensatorObserver(t *testing.T) {
 	o.Settled(row, returned, model.Ready)
 	o.Settled(row, returned, model.Dead)
 	o.LeaseConflict("orders")
-	o.Restored("orders")
+	o.Restored("orders", "4")
 	o.StoreError("claim", errDown)
 	o.Alert(compensator.Alert{}, true)
 	o.Alert(compensator.Alert{}, false)

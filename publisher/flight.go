@@ -98,7 +98,7 @@ func (f *flight) handBack() {
 // queued before the receipt completes, so that whoever has seen the outcome and then
 // closes the publisher finds it written.
 func (f *flight) Done(o model.Outcome) {
-	f.result = settle.Result{Row: &f.row, Outcome: o, Until: f.since.Add(f.p.cfg.Grace)}
+	f.result = settle.Result{Row: &f.row, Outcome: o}
 	f.p.batcher.Add(&f.result)
 	f.p.sending.Add(-1) // after Add: between the two it counts twice, never not at all
 	f.complete(o, time.Since(f.since))

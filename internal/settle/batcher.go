@@ -71,8 +71,6 @@ type Result struct {
 	// case it has to be inserted again.
 	Row     *model.TransMessage
 	Outcome model.Outcome
-	// Until is when the lease under which the row was sent ends. Zero means never.
-	Until time.Time
 	// Age is the time since the row was stored or last replayed.
 	Age time.Duration
 	// Delay until a row whose outcome is Deferred is due again. Zero means at once. Other

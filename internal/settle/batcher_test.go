@@ -138,32 +138,6 @@ func TestBatcherDeletesAckedAndKeepsTheRest(t *testing.T) {
 }
 
 // C26: a failed delete is tried again alone until it succeeds.
-// A row that came back and is gone is stored again, unless its lease has ended: then
-// another process had it.
-func TestGoneAfterItsLeaseStaysGone(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		s := newFakeStore()
-		s.fail = 5 // the database is away for more than the shorter lease
-		b := newBatcher(s, nil)
-		leases := map[string]time.Duration{"mine": time.Hour, "another's": time.Millisecond, "no lease": 0}
-		for id, lease := range leases {
-			r := result(id, model.Returned, model.CodeNoRoute)
-			if lease > 0 {
-				r.Until = time.Now().Add(lease)
-			}
-			b.Add(r)
-		}
-		if err := b.Close(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		slices.Sort(s.restored)
-		if want := []string{"mine", "no lease"}; !slices.Equal(s.restored, want) {
-			t.Errorf("stored again %q, want %q", s.restored, want)
-		}
-	})
-}
-
 func TestC26_FailedWritesAreRetried(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"time"
 
 	"github.com/transmsg/transmsg/model"
 )
@@ -89,16 +88,14 @@ func (b *Batcher) settlement(r *Result) model.Settlement {
 
 // restore inserts rows again that are gone although the broker answered that it does
 // not have the message. A row gone under an unknown or deferred outcome was deleted by
-// somebody who knew more (an ack elsewhere, an operator), and stays gone. So does one
-// gone after the lease of its send: where the database was away for that long, another
-// process has claimed the row, and it is gone since it was delivered or discarded. With an
-// error it returns those it was to insert.
+// somebody who knew more (an ack elsewhere, an operator), and stays gone. With an error
+// it returns those it was to insert.
 func (b *Batcher) restore(ctx context.Context, batch []*Result) ([]*Result, error) {
 	var gone []*Result
 	var rows []model.TransMessage
 	var settlements []model.Settlement
 	for _, r := range batch {
-		if r.met == model.SettledGone && r.decision.AttemptsDelta > 0 && !over(r.Until) {
+		if r.met == model.SettledGone && r.decision.AttemptsDelta > 0 {
 			gone = append(gone, r)
 			rows = append(rows, *r.Row)
 			settlements = append(settlements, b.settlement(r))
@@ -120,13 +117,6 @@ func (b *Batcher) restore(ctx context.Context, batch []*Result) ([]*Result, erro
 		}
 	}
 	return nil, nil
-}
-
-// over reports whether t has passed by either clock: the monotonic one stands still while
-// the machine is suspended.
-func over(t time.Time) bool {
-	now := time.Now()
-	return !t.IsZero() && (now.After(t) || now.Round(0).After(t.Round(0)))
 }
 
 func (b *Batcher) failed(op string, rows int, err error) {

@@ -16,9 +16,10 @@ type book struct {
 	intents map[string]*intended
 	calls   map[callKey]*call
 	events  []event
-	open    map[string]int    // sends without an outcome, by process
-	acks    int               // outcomes acked
-	numbers map[string][2]int // goroutines, by process
+	again   map[string][]event // rows stored again, by message id
+	open    map[string]int     // sends without an outcome, by process
+	acks    int                // outcomes acked
+	numbers map[string][2]int  // goroutines, by process
 
 	latencies []int64 // ns of calls that returned nil, not yet taken
 }
@@ -68,7 +69,7 @@ const (
 
 func newBook() *book {
 	return &book{
-		sends: map[string][]*send{}, intents: map[string]*intended{}, calls: map[callKey]*call{},
+		sends: map[string][]*send{}, again: map[string][]event{}, intents: map[string]*intended{}, calls: map[callKey]*call{},
 		open: map[string]int{}, numbers: map[string][2]int{},
 	}
 }
@@ -167,6 +168,8 @@ func (b *book) sendLine(proc string) func(string) error {
 			byNumber[f[2]].late = true
 		case f[0] == "E" && f[2] == wordGoroutines && len(f) == 4:
 			return b.noteGoroutines(proc, f[3])
+		case f[0] == "E" && f[2] == wordRestored && len(f) == 4:
+			b.again[f[3]] = append(b.again[f[3]], event{at: at, proc: proc, word: wordRestored})
 		case f[0] == "E":
 			b.events = append(b.events, event{at, proc, f[2], strings.Join(f[3:], " ")})
 		default:

@@ -32,6 +32,7 @@ func runCompensator(ctx context.Context, c *child) (err error) {
 		Store: c.store, Sender: c.sender, Locker: locker, Policy: policy(), Owner: c.spec.Name,
 		Interval: 300 * time.Millisecond, BatchRows: 200, Lease: claimLease, Logger: c.log,
 		Observer: compensator.Observer{
+			Restored:   func(_, id string) { c.book.event(wordRestored, id) },
 			LockLost:   func(cause error) { c.book.event(wordLockLost, cause.Error()) },
 			StoreError: func(op string, err error) { c.book.event(wordStoreError, op+" "+err.Error()) },
 		},

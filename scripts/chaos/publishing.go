@@ -46,6 +46,7 @@ func runPublisher(ctx context.Context, c *child) (err error) {
 		Service: serviceName, Store: c.store, Sender: c.sender, Instance: c.spec.Name,
 		SendBudget: sendBudget, MaxUnsettled: 2000, Policy: policy(), Logger: c.log,
 		Observer: publisher.Observer{
+			Restored:   func(id string) { c.book.event(wordRestored, id) },
 			StoreError: func(op string, err error) { c.book.event(wordStoreError, op+" "+err.Error()) },
 		},
 	})

@@ -13,6 +13,7 @@ const (
 	causeUnknown  = "unknown-outcome" // the broker may have had it
 	causeNack     = "nack"            // one queue of a fan-out refused, another had accepted
 	causeBlocked  = "blocked"         // an alarm lasted longer than a lease
+	causeRestored = "stored-again"    // an answer was written late, over a fault of the database
 	causePause    = "pause"           // a process was stopped past a lease
 	causeAgain    = "published-again" // the caller published the id again, not knowing
 )
@@ -83,6 +84,8 @@ func (e *evidence) cause(m *intended, first, next *send) string {
 		return causeDatabase
 	case first.kind == "acked" && e.blockedPastLease(first, next):
 		return causeBlocked
+	case first.kind == "acked" && e.storedAgain(first, next):
+		return causeRestored
 	case e.pausedBetween(first.proc, first.at, next.at), e.pausedBetween(next.proc, first.at, next.at):
 		return causePause
 	case m.publishedAgain(first.at, next.at):
@@ -111,6 +114,17 @@ func (e *evidence) nackedAndKept(m *intended, s *send) bool {
 // lease had ended when another process sent.
 func (e *evidence) blockedPastLease(first, next *send) bool {
 	return next.at-first.at >= int64(claimLease) && e.during("memory-alarm", first.at, first.done)
+}
+
+// storedAgain says whether a process stored the row again after the ack: an earlier send of
+// its own had come back, and a fault of the database kept it from writing that in time.
+func (e *evidence) storedAgain(first, next *send) bool {
+	return slices.ContainsFunc(e.book.again[first.id], func(r event) bool {
+		return r.at >= first.done && r.at <= next.at && slices.ContainsFunc(e.book.sends[first.id], func(s *send) bool {
+			came := s.kind == "returned" || s.kind == "nacked" || s.kind == "refused"
+			return came && s.proc == r.proc && s.done < r.at && e.databaseFault(s.done, r.at)
+		})
+	})
 }
 
 // during says whether a fault of a kind fell into that time.

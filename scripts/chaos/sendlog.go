@@ -26,6 +26,7 @@ const (
 	wordBlocked       = "blocked"
 	wordChannelClosed = "channel-closed"
 	wordStoreError    = "store-error"
+	wordRestored      = "restored" // the row of a message that came back was gone and is stored again
 	wordLockLost      = "lock-lost"
 	wordRedis         = "redis"
 	wordStopped       = "stopped"    // the process is about to end by itself

@@ -70,6 +70,17 @@ func (s *stage) arrived(id, queue string, at ...int64) *stage {
 	return s
 }
 
+// cameBack is a send that ends as returned.
+func (s *stage) cameBack(proc string, at, done int64) *stage {
+	s.t.Helper()
+	return s.sent(proc, "a", at, done, "returned")
+}
+
+func (s *stage) storedAgain(proc string, at int64) *stage {
+	s.t.Helper()
+	return s.lines("sends "+proc, fmt.Sprintf("E %d %s a", at, wordRestored))
+}
+
 func (s *stage) paused(proc string, ns int64) { s.members[proc].pauses = []pause{{31, 31 + ns}} }
 
 func (s *stage) row(id, status string) *stage { s.rows[id] = status; return s }
@@ -168,6 +179,18 @@ func TestRepeatsWantACause(t *testing.T) {
 		}, causeDatabase},
 		"database, earlier": {40, "acked", func(s *stage) {
 			s.faults = []done{{Database: true, From: 5, To: 39}}
+		}, ""},
+		"stored again": {40, "acked", func(s *stage) {
+			s.cameBack("c2", 15, 18).storedAgain("c2", 50).faults = []done{{Database: true, From: 5, To: 39}}
+		}, causeRestored},
+		"stored again by another": {40, "acked", func(s *stage) {
+			s.cameBack("c2", 15, 18).storedAgain("c1", 50).faults = []done{{Database: true, From: 5, To: 39}}
+		}, ""},
+		"stored again without a fault": {40, "acked", func(s *stage) {
+			s.cameBack("c2", 15, 18).storedAgain("c2", 50)
+		}, ""},
+		"stored again before the ack": {40, "acked", func(s *stage) {
+			s.cameBack("c2", 15, 18).storedAgain("c2", 39).faults = []done{{Database: true, From: 5, To: 39}}
 		}, ""},
 		"a fault of another":  {40, "acked", func(s *stage) { s.faults = []done{{From: 35, To: 45}} }, ""},
 		"paused":              {40, "acked", func(s *stage) { s.paused("p", leaseWorth) }, causePause},
