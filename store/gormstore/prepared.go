@@ -35,8 +35,9 @@ func wholeBatch(n int) int {
 }
 
 // prepared is a MySQL connection of the own pool that the shared INSERTs go through, with
-// a prepared statement for one row and for each number of rows that came twice. An INSERT of 128 rows of
-// 1 KiB takes the server 20 us a row so, and 33 us as a text that it has to parse.
+// a prepared statement for one row and for each number of rows that came twice. An INSERT
+// of 128 rows of 1 KiB takes the server 20 us a row so, and 33 us as a text that it has to
+// parse.
 type prepared struct {
 	mu    sync.Mutex // held during a statement
 	conn  *sql.Conn
@@ -45,8 +46,8 @@ type prepared struct {
 	off   bool              // the server refused to prepare one: texts only on this connection
 }
 
-// exec runs one INSERT of so many rows that must not run twice, as execOnce does. ok is
-// false where somebody else uses the connection: nothing was sent then.
+// execPrepared runs one INSERT of so many rows that must not run twice, as execOnce does. ok
+// is false where somebody else uses the connection: nothing was sent then.
 func (s *Store) execPrepared(ctx context.Context, rows int, query string, args []any) (ok bool, err error) {
 	p := &s.prepared
 	if !s.own || s.d.name != dialectMySQL || s.opt.MaxOpenConns < preparedConns || !p.mu.TryLock() {
@@ -100,8 +101,12 @@ func (p *prepared) exec(ctx context.Context, rows int, query string, args []any)
 	}
 	if stmt == nil {
 		_, err = p.conn.ExecContext(ctx, query, args...)
-	} else {
-		_, err = stmt.ExecContext(ctx, args...)
+		return err
+	}
+	// A statement whose driver says that nothing was sent is tried again by database/sql, which
+	// then finds its connection closed and says only that.
+	if _, err = stmt.ExecContext(ctx, args...); errors.Is(err, sql.ErrConnDone) {
+		return driver.ErrBadConn
 	}
 	return err
 }
