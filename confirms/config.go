@@ -5,8 +5,11 @@ import (
 	"crypto/tls"
 	"fmt"
 	"log/slog"
+	"math"
 	"net"
+	"strconv"
 	"time"
+	"unicode/utf8"
 
 	"github.com/transmsg/transmsg/model"
 )
@@ -25,15 +28,17 @@ const (
 	maxChannels   = 16
 	maxWindow     = 10_000
 	maxPendingCap = 1 << 20
+	maxVHost      = 255 // an AMQP short string
 )
 
 // Config describes a [Sender]. The zero value of a field means its default;
 // Addrs and Credentials have none.
 type Config struct {
-	// Addrs are the "host:port" of the brokers of one cluster. They are tried in
-	// turn, starting with a random one.
+	// Addrs are the "host:port" of the brokers of one cluster, a port from 1 to 65535 or
+	// its name. They are tried in turn, starting with a random one.
 	Addrs []string
-	// VHost is the virtual host, not percent-encoded. Defaults to "/".
+	// VHost is the virtual host, not percent-encoded, at most 255 bytes of UTF-8. Defaults
+	// to "/".
 	VHost string
 	// Credentials returns user and password. It is asked at every dial, so that a
 	// rotated password is found; ctx ends with DialTimeout.
@@ -125,9 +130,16 @@ func (c Config) validate() error {
 		return fmt.Errorf("confirms: config: Addrs is empty: give at least one host:port")
 	}
 	for i, a := range c.Addrs {
-		if host, port, err := net.SplitHostPort(a); err != nil || host == "" || port == "" {
+		host, port, err := net.SplitHostPort(a)
+		if err != nil || host == "" || port == "" {
 			return fmt.Errorf("confirms: config: Addrs[%d] must be host:port (a URL goes through ParseURL)", i)
 		}
+		if n, err := strconv.Atoi(port); err == nil && (n < 1 || n > math.MaxUint16) {
+			return fmt.Errorf("confirms: config: Addrs[%d]: port %d must be from 1 to %d", i, n, math.MaxUint16)
+		}
+	}
+	if len(c.VHost) > maxVHost || !utf8.ValidString(c.VHost) {
+		return fmt.Errorf("confirms: config: VHost of %d bytes must be at most %d of UTF-8", len(c.VHost), maxVHost)
 	}
 	if c.Credentials == nil {
 		return fmt.Errorf("confirms: config: Credentials is nil: give a func that returns user and password")

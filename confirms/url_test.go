@@ -94,11 +94,20 @@ func TestConfigIsRefusedNotClamped(t *testing.T) {
 		edit func(*confirms.Config)
 		want string
 	}{
-		"no address":     {func(c *confirms.Config) { c.Addrs = nil }, "Addrs"},
-		"a URL":          {func(c *confirms.Config) { c.Addrs = []string{"amqp://u:CANARY@h/"} }, "Addrs[0]"},
-		"no credentials": {func(c *confirms.Config) { c.Credentials = nil }, "Credentials"},
-		"channels":       {func(c *confirms.Config) { c.Channels = 17 }, "Channels 17 must be from 1 to 16"},
-		"window":         {func(c *confirms.Config) { c.Window = -1 }, "Window -1"},
+		"no address": {func(c *confirms.Config) { c.Addrs = nil }, "Addrs"},
+		"a URL":      {func(c *confirms.Config) { c.Addrs = []string{"amqp://u:CANARY@h/"} }, "Addrs[0]"},
+		"port above all": {func(c *confirms.Config) {
+			c.Addrs = []string{"h:5672", "h:65536"}
+		}, "Addrs[1]: port 65536 must be from 1 to 65535"},
+		"port 0":        {func(c *confirms.Config) { c.Addrs = []string{"h:0"} }, "Addrs[0]: port 0 must be"},
+		"negative port": {func(c *confirms.Config) { c.Addrs = []string{"h:-1"} }, "Addrs[0]: port -1 must be"},
+		"long virtual host": {func(c *confirms.Config) {
+			c.VHost = strings.Repeat("v", 256)
+		}, "VHost of 256 bytes must be at most 255"},
+		"virtual host in Latin-1": {func(c *confirms.Config) { c.VHost = "\xff" }, "VHost of 1 bytes"},
+		"no credentials":          {func(c *confirms.Config) { c.Credentials = nil }, "Credentials"},
+		"channels":                {func(c *confirms.Config) { c.Channels = 17 }, "Channels 17 must be from 1 to 16"},
+		"window":                  {func(c *confirms.Config) { c.Window = -1 }, "Window -1"},
 		"pending": {func(c *confirms.Config) {
 			c.Window, c.MaxPending = 100, 99
 		}, "MaxPending 99 must be from 100"},
