@@ -16,6 +16,10 @@ const (
 	// amqp091-go reads 8192 and closes the connection at one more. The rest is room for
 	// what the broker adds on the way to a consumer.
 	maxElements = 8000
+	// maxNormalized bounds the bytes of names and values, each value one more: far above
+	// what a frame holds, and small enough that headers whose tables share their parts,
+	// which a copy does not, end in an error and not in all the memory.
+	maxNormalized = 1 << 20
 )
 
 // NormalizeHeaders returns a deep copy of h in which every value has one of the Go
@@ -42,7 +46,7 @@ const (
 // floats), time.Duration (say the unit: send a number), strings that are not
 // UTF-8 (use []byte), structs, pointers, functions, channels and complex numbers; key
 // names over 255 bytes, not UTF-8 or with NUL; nesting deeper than 32; a table or array
-// of more than 8000 entries; at the top level CC and BCC (they would route where nobody
+// of more than 8000 entries; more than 1 MiB in all; at the top level CC and BCC (they would route where nobody
 // looks) and the reserved prefix x-transmsg-.
 func NormalizeHeaders(h map[string]any) (map[string]any, error) {
 	if len(h) == 0 {
@@ -51,6 +55,7 @@ func NormalizeHeaders(h map[string]any) (map[string]any, error) {
 	if reason := checkCount(len(h)); reason != "" {
 		return nil, invalid("headers", "%s", reason)
 	}
+	n := &normalizer{left: maxNormalized}
 	out := make(map[string]any, len(h))
 	for k, v := range h {
 		field := fmt.Sprintf("headers[%.60q]", k)
@@ -60,7 +65,7 @@ func NormalizeHeaders(h map[string]any) (map[string]any, error) {
 		if reason := reservedHeader(k); reason != "" {
 			return nil, invalid(field, "%s", reason)
 		}
-		nv, reason := normalizeValue(v, 1)
+		nv, reason := n.entry(k, v, 1)
 		if reason != "" {
 			return nil, invalid(field, "%s", reason)
 		}
@@ -89,8 +94,27 @@ func checkHeaderName(k string) string {
 	return ""
 }
 
-// normalizeValue converts one value, or says why it cannot.
-func normalizeValue(v any, depth int) (any, string) {
+// normalizer converts the headers of one message.
+type normalizer struct{ left int } // of maxNormalized
+
+// take counts a value of so many bytes, or says why it is too much.
+func (n *normalizer) take(size int) string {
+	if n.left -= 1 + size; n.left < 0 {
+		return fmt.Sprintf("brings the headers above %d bytes", maxNormalized)
+	}
+	return ""
+}
+
+// entry converts a field of a table.
+func (n *normalizer) entry(k string, v any, depth int) (any, string) {
+	if reason := n.take(len(k)); reason != "" {
+		return nil, reason
+	}
+	return n.value(v, depth)
+}
+
+// value converts one value, or says why it cannot.
+func (n *normalizer) value(v any, depth int) (any, string) {
 	if depth > maxDepth {
 		return nil, fmt.Sprintf("is nested deeper than %d", maxDepth)
 	}
@@ -101,20 +125,23 @@ func normalizeValue(v any, depth int) (any, string) {
 		if !utf8.ValidString(x) {
 			return nil, "string must be valid UTF-8 (send bytes as []byte)"
 		}
-		return x, ""
+		return x, n.take(len(x))
 	case []byte:
+		if reason := n.take(len(x)); reason != "" {
+			return nil, reason
+		}
 		return append([]byte{}, x...), ""
 	case time.Time:
 		return time.Unix(x.Unix(), 0).UTC(), ""
 	case time.Duration:
 		return nil, "is a time.Duration: send a number in a unit of your choice"
 	}
-	return normalizeReflect(reflect.ValueOf(v), depth)
+	return n.reflected(reflect.ValueOf(v), depth)
 }
 
-// normalizeReflect converts what the type switch of normalizeValue does not name:
-// int, unsigned words, floats, named types, typed maps and slices.
-func normalizeReflect(rv reflect.Value, depth int) (any, string) {
+// reflected converts what the type switch of value does not name: int, unsigned words,
+// floats, named types, typed maps and slices.
+func (n *normalizer) reflected(rv reflect.Value, depth int) (any, string) {
 	switch rv.Kind() {
 	case reflect.Bool:
 		return rv.Bool(), ""
@@ -140,11 +167,11 @@ func normalizeReflect(rv reflect.Value, depth int) (any, string) {
 	case reflect.Float32, reflect.Float64:
 		return normalizeFloat(rv)
 	case reflect.String:
-		return normalizeValue(rv.String(), depth)
+		return n.value(rv.String(), depth)
 	case reflect.Map:
-		return normalizeMap(rv, depth)
+		return n.table(rv, depth)
 	case reflect.Slice, reflect.Array:
-		return normalizeList(rv, depth)
+		return n.list(rv, depth)
 	default:
 		return nil, fmt.Sprintf("has type %s, which has no AMQP field type", rv.Type())
 	}
@@ -163,7 +190,7 @@ func normalizeFloat(rv reflect.Value) (any, string) {
 
 func finite(f float64) bool { return !math.IsNaN(f) && !math.IsInf(f, 0) }
 
-func normalizeMap(rv reflect.Value, depth int) (any, string) {
+func (n *normalizer) table(rv reflect.Value, depth int) (any, string) {
 	if rv.Type().Key().Kind() != reflect.String {
 		return nil, fmt.Sprintf("has type %s: a table needs string keys", rv.Type())
 	}
@@ -176,7 +203,7 @@ func normalizeMap(rv reflect.Value, depth int) (any, string) {
 		if reason := checkHeaderName(k); reason != "" {
 			return nil, fmt.Sprintf("table field %.60q: %s", k, reason)
 		}
-		v, reason := normalizeValue(it.Value().Interface(), depth+1)
+		v, reason := n.entry(k, it.Value().Interface(), depth+1)
 		if reason != "" {
 			return nil, fmt.Sprintf("table field %.60q: %s", k, reason)
 		}
@@ -185,8 +212,11 @@ func normalizeMap(rv reflect.Value, depth int) (any, string) {
 	return out, ""
 }
 
-func normalizeList(rv reflect.Value, depth int) (any, string) {
+func (n *normalizer) list(rv reflect.Value, depth int) (any, string) {
 	if rv.Type().Elem().Kind() == reflect.Uint8 { // a named byte slice or a byte array
+		if reason := n.take(rv.Len()); reason != "" {
+			return nil, reason
+		}
 		out := make([]byte, rv.Len())
 		for i := range out {
 			out[i] = byte(rv.Index(i).Uint())
@@ -198,7 +228,7 @@ func normalizeList(rv reflect.Value, depth int) (any, string) {
 	}
 	out := make([]any, rv.Len())
 	for i := range out {
-		v, reason := normalizeValue(rv.Index(i).Interface(), depth+1)
+		v, reason := n.entry("", rv.Index(i).Interface(), depth+1)
 		if reason != "" {
 			return nil, fmt.Sprintf("element %d: %s", i, reason)
 		}

@@ -1,8 +1,10 @@
 package model_test
 
 import (
+	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -152,6 +154,39 @@ func TestC17_NestingIsBounded(t *testing.T) {
 	list[0], list[1] = list, list
 	_, err = model.NormalizeHeaders(map[string]any{"h": list})
 	wantInvalid(t, err, `headers["h"]`, "deeper than 32")
+}
+
+// Headers whose parts are shared take little memory and would take a copy without end.
+func TestC17_SharedValuesAreBounded(t *testing.T) {
+	t.Parallel()
+	doubled := map[string]any{}
+	for range 24 { // 2^24 values
+		doubled = map[string]any{"a": doubled, "b": doubled}
+	}
+	wide := []any{}
+	for range 3 { // 8000^3
+		row := make([]any, 8000)
+		for i := range row {
+			row[i] = wide
+		}
+		wide = row
+	}
+	bytes, text := make([]byte, 1<<17), strings.Repeat("x", 1<<17)
+	for name, v := range map[string]any{
+		"tables": doubled, "lists": wide, "bytes": slices.Repeat([]any{bytes}, 8),
+		"texts": slices.Repeat([]string{text}, 8), "named bytes": slices.Repeat([]namedBytes{bytes}, 8),
+		"names": slices.Repeat([]any{map[string]any{text[:255]: 1}}, 4200),
+	} {
+		_, err := model.NormalizeHeaders(map[string]any{"h": v})
+		var invalid *model.InvalidError
+		if !errors.As(err, &invalid) || invalid.Field != `headers["h"]` ||
+			!strings.Contains(err.Error(), "brings the headers above 1048576 bytes") {
+			t.Errorf("%s: got %.200v, want that they are too much", name, err)
+		}
+	}
+	if _, err := model.NormalizeHeaders(map[string]any{"h": slices.Repeat([]any{bytes}, 7)}); err != nil {
+		t.Errorf("less than the bound: %v", err)
+	}
 }
 
 func TestC17_NormalizeHeadersIsIdempotent(t *testing.T) {
