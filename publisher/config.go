@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -155,16 +156,19 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
+// storable says whether every store takes s as text: PostgreSQL has no NUL.
+func storable(s string) bool { return utf8.ValidString(s) && !strings.Contains(s, "\x00") }
+
 func (c Config) validate() error {
 	switch {
-	case c.Service == "" || len(c.Service) > maxService || !utf8.ValidString(c.Service):
-		return fmt.Errorf("config: Service %q must be 1 to %d bytes of UTF-8", c.Service, maxService)
+	case c.Service == "" || len(c.Service) > maxService || !storable(c.Service):
+		return fmt.Errorf("config: Service %q must be 1 to %d bytes of UTF-8 without NUL", c.Service, maxService)
 	case c.Store == nil:
 		return errors.New("config: Store is required: open one with store/gormstore")
 	case c.Sender == nil:
 		return errors.New("config: Sender is required: open one with package confirms")
-	case len(c.Instance) > maxInstance || !utf8.ValidString(c.Instance):
-		return fmt.Errorf("config: Instance %q must be at most %d bytes of UTF-8", c.Instance, maxInstance)
+	case len(c.Instance) > maxInstance || !storable(c.Instance):
+		return fmt.Errorf("config: Instance %q must be at most %d bytes of UTF-8 without NUL", c.Instance, maxInstance)
 	case c.MaxBody < 0:
 		return fmt.Errorf("config: MaxBody %d must not be negative", c.MaxBody)
 	case c.MaxBody > c.Store.MaxBody():

@@ -60,6 +60,9 @@ func TestOpenRefuses(t *testing.T) {
 	}{
 		{"no service", func(c *publisher.Config) { c.Service = "" }, `Service "" must be 1 to 64`},
 		{"long service", func(c *publisher.Config) { c.Service = strings.Repeat("s", 65) }, "1 to 64 bytes"},
+		{"service with NUL", func(c *publisher.Config) { c.Service = "a\x00b" }, `Service "a\x00b" must be`},
+		{"instance with NUL", func(c *publisher.Config) { c.Instance = "a\x00" }, `Instance "a\x00" must be`},
+		{"instance not UTF-8", func(c *publisher.Config) { c.Instance = "\xff" }, `Instance "\xff" must be`},
 		{"no store", func(c *publisher.Config) { c.Store = nil }, "Store is required"},
 		{"no sender", func(c *publisher.Config) { c.Sender = nil }, "Sender is required"},
 		{"body above the store's", func(c *publisher.Config) { c.MaxBody = 9 << 20 }, "must be at most 8388608"},
