@@ -47,6 +47,7 @@ func TestNewRefuses(t *testing.T) {
 			"Lease 1m0s must be above 1m3s",
 		},
 		{"lease and rate", func(c *compensator.Config) { c.Rate = 0.01 }, "batch/Rate 1m40s"},
+		{"tiny rate", func(c *compensator.Config) { c.Rate = 5e-324 }, "batch/Rate 876000h0m0s"},
 		{"drain timeout", func(c *compensator.Config) { c.DrainTimeout = -1 }, "DrainTimeout -1ns"},
 		{
 			"owner", func(c *compensator.Config) { c.Owner = long },

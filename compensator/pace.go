@@ -111,10 +111,14 @@ func (p *pace) take(ctx context.Context) (int, error) {
 // a broken exchange must not use up the rate of the others.
 func (p *pace) unused(rows int) { p.spare = rows }
 
-// span is how long the largest claim takes to send at the limit.
+// maxSpan is longer than any lease, and fits a duration.
+const maxSpan = 100 * 365 * 24 * time.Hour
+
+// span is how long the largest claim takes to send at the limit, at most maxSpan.
 func (p *pace) span() time.Duration {
 	if p.limiter == nil {
 		return 0
 	}
-	return time.Duration(float64(p.limiter.Burst()) / float64(p.limiter.Limit()) * float64(time.Second))
+	seconds := float64(p.limiter.Burst()) / float64(p.limiter.Limit())
+	return time.Duration(min(seconds, maxSpan.Seconds()) * float64(time.Second))
 }
