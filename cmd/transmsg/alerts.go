@@ -135,24 +135,6 @@ func (o *alertOptions) alerter(a *app, log *slog.Logger) (alert.Sink, error) {
 	return all, nil
 }
 
-// oneSecret is the value of a setting or of its file, which must not be empty.
-func oneSecret(name, value, file string) (string, error) {
-	switch {
-	case value != "" && file != "":
-		return "", usagef("--%s and --%s-file: give one of them", name, name)
-	case file == "":
-		return value, nil
-	}
-	s, err := readSecret(name+"-file", file)
-	if err != nil {
-		return "", usagef("%w", err)
-	}
-	if s == "" {
-		return "", usagef("--%s-file: %s is empty", name, file)
-	}
-	return s, nil
-}
-
 const urlListType = "urls"
 
 // urlList is a flag of URLs: they hold commas, and no spaces.

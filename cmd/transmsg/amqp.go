@@ -128,16 +128,20 @@ func (o *amqpOptions) given(names ...string) string {
 
 func (o *amqpOptions) fromFile(a *app) (confirms.Config, error) {
 	read := func() (confirms.Config, error) {
-		s, err := readSecret("amqp-file", o.urlFile)
+		s, err := oneSecret("amqp", "", o.urlFile)
 		if err != nil {
 			return confirms.Config{}, err
 		}
 		a.secrets.addURL(s)
-		return confirms.ParseURL(s)
+		cfg, err := confirms.ParseURL(s)
+		if err != nil {
+			return cfg, usagef("--amqp-file: %w", err)
+		}
+		return cfg, nil
 	}
 	cfg, err := read()
 	if err != nil {
-		return cfg, usagef("--amqp-file: %w", err)
+		return cfg, err
 	}
 	// Rotation changes user and password; a new address needs a restart.
 	cfg.Credentials = func(ctx context.Context) (string, string, error) {

@@ -81,12 +81,9 @@ func (a *app) bench(ctx context.Context, o *benchOptions) error {
 
 // resolve turns the flags into the bench's Config.
 func (o *benchOptions) resolve(a *app) error {
-	o.Store = o.store.dsn
-	if o.store.dsnFile != "" {
-		var err error
-		if o.Store, err = readSecret("store-file", o.store.dsnFile); err != nil {
-			return usagef("%w", err)
-		}
+	var err error
+	if o.Store, err = oneSecret("store", o.store.dsn, o.store.dsnFile); err != nil {
+		return err
 	}
 	a.secrets.addURL(o.Store)
 	log, err := o.log.logger(a)

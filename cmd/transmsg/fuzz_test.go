@@ -18,12 +18,13 @@ func settingsOf(t *testing.T, file string, environ ...string) (*cobra.Command, e
 	t.Helper()
 	a := &app{
 		stdin: strings.NewReader(""), stdout: io.Discard, stderr: io.Discard, secrets: &redactor{out: io.Discard},
-		configFile: file, environ: environ,
+		environ: environ,
 	}
 	cmd, _, err := a.root().Find([]string{"compensator"})
 	if err != nil {
 		t.Fatal(err)
 	}
+	a.configFile = file // the flags have just set it to its default
 	if err := cmd.ParseFlags(nil); err != nil {
 		t.Fatal(err)
 	}

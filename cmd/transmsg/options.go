@@ -25,6 +25,24 @@ func readSecret(setting, path string) (string, error) {
 	return strings.TrimRight(string(b), "\r\n"), nil
 }
 
+// oneSecret is the value of a setting or of its file, which must not be empty.
+func oneSecret(name, value, file string) (string, error) {
+	switch {
+	case value != "" && file != "":
+		return "", usagef("--%s and --%s-file: give one of them", name, name)
+	case file == "":
+		return value, nil
+	}
+	s, err := readSecret(name+"-file", file)
+	if err != nil {
+		return "", usagef("%w", err)
+	}
+	if s == "" {
+		return "", usagef("--%s-file: %s is empty", name, file)
+	}
+	return s, nil
+}
+
 // pathCause is why a file cannot be read, without its name.
 func pathCause(err error) error {
 	var pathErr *fs.PathError

@@ -1,9 +1,11 @@
 package main
 
 import (
+	"encoding/json"
 	"io"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 )
@@ -22,19 +24,47 @@ type redactor struct {
 // every text without hiding anything.
 const minSecret = 4
 
-// add makes the writer hide s, as it is and percent-encoded. The broker's public default
-// is no secret.
+// add makes the writer hide s, as it is, percent-encoded, and in the quotes of Go and JSON,
+// twice where a quoted text is quoted again. The broker's public default is no secret.
 func (r *redactor) add(s string) {
 	if len(s) < minSecret || s == "guest" {
 		return
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, form := range []string{s, url.QueryEscape(s), url.PathEscape(s), strings.TrimSpace(s)} {
-		if !slices.Contains(r.secrets, form) {
+	forms := []string{s, url.QueryEscape(s), url.PathEscape(s), strings.TrimSpace(s)}
+	forms = append(forms, quotedForms(forms)...)
+	forms = append(forms, quotedForms(forms)...)
+	for _, form := range forms {
+		if len(form) >= minSecret && !slices.Contains(r.secrets, form) {
 			r.secrets = append(r.secrets, form)
 		}
 	}
+	// The longest first: one that is part of another would leave the rest of that to be read.
+	slices.SortStableFunc(r.secrets, func(a, b string) int { return len(b) - len(a) })
+}
+
+// quotedForms are texts as they stand between the quotes of an error, a log or JSON.
+func quotedForms(texts []string) []string {
+	var out []string
+	for _, s := range texts {
+		json, _ := json.Marshal(s) // no string fails
+		for _, quoted := range []string{strconv.Quote(s), strconv.QuoteToASCII(s), string(json), jsonPlain(s)} {
+			if form := quoted[1 : len(quoted)-1]; form != s && !slices.Contains(out, form) {
+				out = append(out, form)
+			}
+		}
+	}
+	return out
+}
+
+// jsonPlain is s in JSON as a log writes it, without the escapes for HTML.
+func jsonPlain(s string) string {
+	var text strings.Builder
+	e := json.NewEncoder(&text)
+	e.SetEscapeHTML(false)
+	_ = e.Encode(s) // no string fails
+	return strings.TrimSuffix(text.String(), "\n")
 }
 
 // addURL hides the password in a URL or DSN, whether or not it parses.

@@ -47,18 +47,9 @@ func (o *redisOptions) bind(fs *pflag.FlagSet) {
 // locker returns the lock of the replica set, nil without Redis.
 func (o *redisOptions) locker(a *app, log *slog.Logger) (compensator.Locker, func(), error) {
 	none := func() {}
-	if o.url != "" && o.urlFile != "" {
-		return nil, none, usagef("--redis and --redis-file: give one of them")
-	}
-	url := o.url
-	if o.urlFile != "" {
-		var err error
-		if url, err = readSecret("redis-file", o.urlFile); err != nil {
-			return nil, none, usagef("%w", err)
-		}
-	}
-	if url == "" {
-		return nil, none, nil
+	url, err := oneSecret("redis", o.url, o.urlFile)
+	if err != nil || url == "" {
+		return nil, none, err
 	}
 	a.secrets.addURL(url)
 	options, err := redis.ParseURL(url)

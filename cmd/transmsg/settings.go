@@ -1,8 +1,11 @@
 package main
 
 import (
+	"bytes"
+	"encoding/csv"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"os"
 	"slices"
@@ -14,6 +17,7 @@ import (
 	"github.com/knadh/koanf/v2"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	yamlv3 "go.yaml.in/yaml/v3"
 )
 
 const envPrefix = "TRANSMSG_"
@@ -139,7 +143,7 @@ func (a *app) loadFile(known map[string]*pflag.Flag) (map[string]string, error) 
 		return nil, nil
 	}
 	k := koanf.New(".")
-	if err := k.Load(file.Provider(a.configFile), yaml.Parser()); err != nil {
+	if err := k.Load(file.Provider(a.configFile), oneDocument{yaml.Parser()}); err != nil {
 		var pathErr *os.PathError
 		if errors.As(err, &pathErr) {
 			return nil, usagef("read --config file %s: %w", a.configFile, pathErr.Err)
@@ -152,20 +156,91 @@ func (a *app) loadFile(known map[string]*pflag.Flag) (map[string]string, error) 
 			return nil, usagef("unknown key %q in %s%s",
 				name, a.configFile, didYouMean(name, slices.Collect(maps.Keys(known)), ""))
 		}
-		switch v := k.Get(name).(type) {
-		case []any:
-			separator := ","
-			if known[name].Value.Type() == urlListType {
-				separator = " "
-			}
-			out[name] = strings.Join(k.Strings(name), separator)
-		case nil:
-			return nil, usagef("key %s of %s has no value", name, a.configFile)
-		default:
-			out[name] = fmt.Sprint(v)
+		text, reason := fileValue(known[name].Value.Type(), k.Get(name))
+		if reason != "" {
+			return nil, usagef("key %s of %s %s", name, a.configFile, reason)
 		}
+		out[name] = text
 	}
 	return out, nil
+}
+
+// oneDocument is the parser of YAML that refuses what it would leave out in silence: all
+// documents but the first.
+type oneDocument struct{ *yaml.YAML }
+
+// Unmarshal implements koanf.Parser.
+func (p oneDocument) Unmarshal(text []byte) (map[string]any, error) {
+	out, err := p.YAML.Unmarshal(text)
+	if err != nil {
+		return nil, err
+	}
+	documents := yamlv3.NewDecoder(bytes.NewReader(text))
+	var first, second yamlv3.Node
+	if err := documents.Decode(&first); err == nil && !errors.Is(documents.Decode(&second), io.EOF) {
+		return nil, fmt.Errorf("yaml: line %d: a second document begins here: join them into one", second.Line)
+	}
+	return out, nil
+}
+
+// The types of flags whose values are text, and of the two whose values are lists of it.
+const (
+	stringType     = "string"
+	stringListType = "stringSlice"
+)
+
+// fileValue is a value of the file as a flag of this type takes it, or why it cannot be one.
+// Where text belongs only text is taken: YAML reads 0123 as 83 and 1e3 as 1000, and a
+// password or a name that is another one than what stands there must not be used.
+func fileValue(flagType string, value any) (text, reason string) {
+	switch v := value.(type) {
+	case nil:
+		return "", "has no value"
+	case map[string]any:
+		return "", "must be a value, not a table"
+	case []any:
+		return fileList(flagType, v)
+	case string:
+		return v, ""
+	}
+	if flagType == stringType || flagType == stringListType || flagType == urlListType {
+		return "", "must be text: put it in quotes"
+	}
+	return fmt.Sprint(value), ""
+}
+
+func fileList(flagType string, values []any) (text, reason string) {
+	if flagType != stringListType && flagType != urlListType {
+		return "", "must be one value, not a list"
+	}
+	items := make([]string, len(values))
+	for i, v := range values {
+		item, ok := v.(string)
+		if !ok {
+			return "", fmt.Sprintf("must be a list of text: put element %d in quotes", i+1)
+		}
+		if flagType == urlListType && len(strings.Fields(item)) != 1 {
+			return "", fmt.Sprintf("must be a list of URLs: element %d is %d words", i+1, len(strings.Fields(item)))
+		}
+		items[i] = item
+	}
+	if len(items) == 0 {
+		return "", "has no value"
+	}
+	if flagType == urlListType {
+		return strings.Join(items, " "), ""
+	}
+	var line strings.Builder // as the flag reads it
+	w := csv.NewWriter(&line)
+	if err := errors.Join(w.Write(items), flushed(w)); err != nil {
+		return "", err.Error()
+	}
+	return strings.TrimSuffix(line.String(), "\n"), ""
+}
+
+func flushed(w *csv.Writer) error {
+	w.Flush()
+	return w.Error()
 }
 
 func envName(setting string) string {

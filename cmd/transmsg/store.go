@@ -36,15 +36,9 @@ func (o *storeOptions) bind(fs *pflag.FlagSet, fallback string) {
 
 // resolve returns the DSN, or fallback without one; with no fallback it is a usage error.
 func (o *storeOptions) resolve(a *app, fallback string) (string, error) {
-	if o.dsn != "" && o.dsnFile != "" {
-		return "", usagef("--store and --store-file: give one of them")
-	}
-	dsn := o.dsn
-	if o.dsnFile != "" {
-		var err error
-		if dsn, err = readSecret("store-file", o.dsnFile); err != nil {
-			return "", usagef("%w", err)
-		}
+	dsn, err := oneSecret("store", o.dsn, o.dsnFile)
+	if err != nil {
+		return "", err
 	}
 	if dsn == "" {
 		dsn = fallback

@@ -33,7 +33,7 @@ func (h *hostile) settingKinds() map[string]settingKind {
 		"actor": "actor", "table-prefix": "Prefix", "lease": "Lease", "rate": "Rate", "owner": "Owner",
 		"services": "Services", "cron": "Cron", "service": "Service", "channels": "Channels", "window": "Window",
 		"confirm-timeout": "ConfirmTimeout", "dial-timeout": "DialTimeout", "max-body": "MaxBody",
-		"amqp-addr": "Addrs", "batch": "BatchRows", "store-file": "--store:",
+		"amqp-addr": "Addrs", "amqp-vhost": "VHost", "batch": "BatchRows", "store-file": "--store:",
 	} {
 		kind := kinds[name]
 		kind.alias = []string{alias}
@@ -74,7 +74,8 @@ func (h *hostile) countSettings() ([]string, map[string][]string) {
 	return h.daemonArgs(""), map[string][]string{
 		"batch": h.integers("0", "5001"), "batch-bytes": h.integers("0"), "channels": h.integers("0", "17"),
 		"window": h.integers("0", "10001"), "max-attempts": h.integers("0"),
-		"rate": h.floats(), "multiplier": h.floats("0.99", "100.1", "Inf", "0"), "jitter": h.floats("1.01", "Inf"),
+		"rate":       h.floats("5e-324"),
+		"multiplier": h.floats("0.99", "100.1", "Inf", "0"), "jitter": h.floats("1.01", "Inf"),
 	}
 }
 
@@ -128,18 +129,22 @@ func (h *hostile) redisTLSSettings() ([]string, map[string][]string) {
 
 func (h *hostile) brokerSettings() ([]string, map[string][]string) {
 	return h.daemonArgs("--amqp"), map[string][]string{
-		"amqp":       h.urls("http://h/", "amqp://h:port/", "amqp://h/%zz", "amqp://[::1/", "amqp://", "AMQP:/h"),
-		"amqp-file":  h.files("", "http://h/", "amqp://h:port/"),
-		"amqp-addr":  {"127.0.0.1", ":5672", "127.0.0.1:", "a:b:c", "amqp://h:1/", "[::1", "127.0.0.1:1,x"},
+		"amqp":      h.urls("http://h/", "amqp://h:port/", "amqp://h/%zz", "amqp://[::1/", "amqp://", "AMQP:/h"),
+		"amqp-file": h.files("", "http://h/", "amqp://h:port/"),
+		"amqp-addr": {
+			"127.0.0.1", ":5672", "127.0.0.1:", "a:b:c", "amqp://h:1/", "[::1", "127.0.0.1:1,x",
+			"127.0.0.1:65536", "h:0",
+		},
 		"amqp-tls":   h.words("", "maybe", "yes", "2"),
 		"redis":      h.urls("redis://h:port/0", "redis://h/x", "http://h/0", "redis://h/%zz"),
-		"redis-file": h.files(),
+		"redis-file": h.files("", "\n"),
 	}
 }
 
 func (h *hostile) partSettings() ([]string, map[string][]string) {
 	return h.daemonArgs("--amqp", "--amqp-addr", nothingAt), map[string][]string{
-		"amqp-vhost": {""}, "amqp-password-file": h.files(), "amqp-user": nil, "amqp-password": nil,
+		"amqp-vhost":         {"", letters(h.Rand, 256+h.Rand.IntN(500)), "\xff"},
+		"amqp-password-file": h.files(), "amqp-user": nil, "amqp-password": nil,
 	}
 }
 
@@ -154,7 +159,7 @@ func (h *hostile) storeSettings() ([]string, map[string][]string) {
 	return h.daemonArgs("--store"), map[string][]string{
 		"store": h.urls("oracle://h/x", "mysql://", "mysql://h:port/x", "postgres://h/%zz", "postgres://u@h:port/x",
 			"app@tcp(127", "host=x port=y", ""),
-		"store-file": h.files("", "x", "oracle://h/x"),
+		"store-file": h.files("", "\n", "x", "oracle://h/x"),
 	}
 }
 

@@ -69,7 +69,8 @@ const (
 
 func newBook() *book {
 	return &book{
-		sends: map[string][]*send{}, again: map[string][]event{}, intents: map[string]*intended{}, calls: map[callKey]*call{},
+		sends: map[string][]*send{}, again: map[string][]event{},
+		intents: map[string]*intended{}, calls: map[callKey]*call{},
 		open: map[string]int{}, numbers: map[string][2]int{},
 	}
 }
