@@ -22,14 +22,9 @@ func bystandersCheck() check {
 	return check{
 		name:  "bystanders",
 		about: "500 in flight, one to an exchange deleted in between: only that one is charged, the rest are delivered",
-		run: func(ctx context.Context, e *env) (figures, error) {
-			w, err := newWorld(ctx, e, worldOptions{privateBroker: true})
-			if err != nil {
-				return nil, err
-			}
-			defer w.close()
+		run: inWorld(worldOptions{privateBroker: true}, func(ctx context.Context, w *world) (figures, error) {
 			return runBystanders(ctx, w)
-		},
+		}),
 	}
 }
 

@@ -19,28 +19,14 @@ func confirmTimeoutsCheck() check {
 		name: "confirm-timeouts",
 		about: "1,000 confirms that never come: every row stays and is delivered later, goroutines, channels and " +
 			"connections are as before",
-		run: func(ctx context.Context, e *env) (figures, error) {
-			if err := serversOnly(e); err != nil {
-				return nil, err
-			}
-			w, err := newWorld(ctx, e, worldOptions{privateBroker: true})
-			if err != nil {
-				return nil, err
-			}
-			defer w.close()
+		run: onServer(worldOptions{privateBroker: true}, func(ctx context.Context, w *world) (figures, error) {
 			c := &confirmTimeouts{world: w, exchange: w.name("ex"), queue: w.name("main")}
 			kind := []string{amqptest.Classic, amqptest.Quorum}[w.Rand.IntN(2)]
-			for _, err := range []error{
-				w.broker.Exchange(c.exchange, "fanout", nil),
-				w.broker.Queue(amqptest.QueueSpec{Name: c.queue, Type: kind}),
-				w.broker.Bind(c.queue, c.exchange, ""),
-			} {
-				if err != nil {
-					return nil, err
-				}
+			if err := w.route(c.exchange, "fanout", "", amqptest.QueueSpec{Name: c.queue, Type: kind}); err != nil {
+				return nil, err
 			}
 			return c.run(ctx)
-		},
+		}),
 	}
 }
 

@@ -47,18 +47,13 @@ func countsCheck() check {
 	return check{
 		name:  "counts",
 		about: "20,000 messages, some unroutable, some refused: the table has exactly those, the queue the others once",
-		run: func(ctx context.Context, e *env) (figures, error) {
-			w, err := newWorld(ctx, e, worldOptions{})
-			if err != nil {
-				return nil, err
-			}
-			defer w.close()
+		run: inWorld(worldOptions{}, func(ctx context.Context, w *world) (figures, error) {
 			c := &counts{world: w}
 			if err := c.prepare(ctx); err != nil {
 				return nil, err
 			}
 			return c.run(ctx)
-		},
+		}),
 	}
 }
 

@@ -24,15 +24,7 @@ func deadCheck() check {
 		name: "dead",
 		about: "1,000 rows DEAD in three causes, a webhook that hangs, fails and works, kill -9: three alerts; " +
 			"groups agree, two replays send once, an edit holds against a late ack",
-		run: func(ctx context.Context, e *env) (figures, error) {
-			if err := serversOnly(e); err != nil {
-				return nil, err
-			}
-			w, err := newWorld(ctx, e, worldOptions{})
-			if err != nil {
-				return nil, err
-			}
-			defer w.close()
+		run: onServer(worldOptions{}, func(ctx context.Context, w *world) (figures, error) {
 			d := &dead{
 				world: w, exchange: w.name("ex"), queue: w.name("main"), full: w.name("full"),
 				groups: map[string]*deadGroup{}, figs: figures{},
@@ -45,7 +37,7 @@ func deadCheck() check {
 				}
 			}
 			return d.figs, nil
-		},
+		}),
 	}
 }
 

@@ -49,6 +49,43 @@ func newWorld(ctx context.Context, e *env, o worldOptions) (*world, error) {
 	return w, nil
 }
 
+// inWorld is a check's run in a world of its own.
+func inWorld(
+	o worldOptions, f func(context.Context, *world) (figures, error),
+) func(context.Context, *env) (figures, error) {
+	return func(ctx context.Context, e *env) (figures, error) {
+		w, err := newWorld(ctx, e, o)
+		if err != nil {
+			return nil, err
+		}
+		defer w.close()
+		return f(ctx, w)
+	}
+}
+
+// onServer is inWorld for a check about what only database servers have.
+func onServer(
+	o worldOptions, f func(context.Context, *world) (figures, error),
+) func(context.Context, *env) (figures, error) {
+	return func(ctx context.Context, e *env) (figures, error) {
+		if err := serversOnly(e); err != nil {
+			return nil, err
+		}
+		return inWorld(o, f)(ctx, e)
+	}
+}
+
+// route declares an exchange with one queue behind it.
+func (w *world) route(exchange, kind, key string, q amqptest.QueueSpec) error {
+	if err := w.broker.Exchange(exchange, kind, nil); err != nil {
+		return err
+	}
+	if err := w.broker.Queue(q); err != nil {
+		return err
+	}
+	return w.broker.Bind(q.Name, exchange, key)
+}
+
 // later registers what close does, last first.
 func (w *world) later(f func() error) { w.undo = append(w.undo, f) }
 

@@ -23,29 +23,15 @@ func fairCheck() check {
 	return check{
 		name:  "fair",
 		about: "a service with 200,000 due rows and one with 10: the 10 are sent within two rounds",
-		run: func(ctx context.Context, e *env) (figures, error) {
-			if err := serversOnly(e); err != nil {
-				return nil, err
-			}
-			w, err := newWorld(ctx, e, worldOptions{})
-			if err != nil {
-				return nil, err
-			}
-			defer w.close()
+		run: onServer(worldOptions{}, func(ctx context.Context, w *world) (figures, error) {
 			f := &fair{world: w, exchange: w.name("ex"), queue: w.name("main"), batch: 200 + w.Rand.IntN(800)}
 			// Whether the small one's name comes first must not matter.
 			f.large, f.small = "b-"+letters(w.Rand, 6), []string{"a-", "c-"}[w.Rand.IntN(2)]+letters(w.Rand, 6)
-			for _, err := range []error{
-				w.broker.Exchange(f.exchange, "fanout", nil),
-				w.broker.Queue(amqptest.QueueSpec{Name: f.queue}),
-				w.broker.Bind(f.queue, f.exchange, ""),
-			} {
-				if err != nil {
-					return nil, err
-				}
+			if err := w.route(f.exchange, "fanout", "", amqptest.QueueSpec{Name: f.queue}); err != nil {
+				return nil, err
 			}
 			return f.run(ctx)
-		},
+		}),
 	}
 }
 

@@ -29,28 +29,14 @@ func forcedClosesCheck() check {
 		name: "forced-closes",
 		about: "all connections closed by the broker 100 times in 60 s under traffic: one connection for each role " +
 			"afterwards, goroutines and channels as before, nothing lost",
-		run: func(ctx context.Context, e *env) (figures, error) {
-			if err := serversOnly(e); err != nil {
-				return nil, err
-			}
-			w, err := newWorld(ctx, e, worldOptions{privateBroker: true})
-			if err != nil {
-				return nil, err
-			}
-			defer w.close()
+		run: onServer(worldOptions{privateBroker: true}, func(ctx context.Context, w *world) (figures, error) {
 			f := &forced{world: w, exchange: w.name("ex"), queue: w.name("main")}
 			kind := []string{amqptest.Classic, amqptest.Quorum}[w.Rand.IntN(2)]
-			for _, err := range []error{
-				w.broker.Exchange(f.exchange, "fanout", nil),
-				w.broker.Queue(amqptest.QueueSpec{Name: f.queue, Type: kind}),
-				w.broker.Bind(f.queue, f.exchange, ""),
-			} {
-				if err != nil {
-					return nil, err
-				}
+			if err := w.route(f.exchange, "fanout", "", amqptest.QueueSpec{Name: f.queue, Type: kind}); err != nil {
+				return nil, err
 			}
 			return f.run(ctx)
-		},
+		}),
 	}
 }
 

@@ -21,27 +21,16 @@ func hostileCheck() check {
 		name: "hostile",
 		about: "hostile values in every field of a message and for every setting: refused by the field's name, " +
 			"nothing stored, the connection untouched; what only looks hostile arrives unchanged",
-		run: func(ctx context.Context, e *env) (figures, error) {
-			w, err := newWorld(ctx, e, worldOptions{privateBroker: true})
-			if err != nil {
-				return nil, err
-			}
-			defer w.close()
+		run: inWorld(worldOptions{privateBroker: true}, func(ctx context.Context, w *world) (figures, error) {
 			h := &hostile{
 				world: w, exchange: w.name("ex"), queue: w.name("main"),
 				good: map[string]model.Message{}, figs: figures{},
 			}
-			for _, err := range []error{
-				w.broker.Exchange(h.exchange, "fanout", nil),
-				w.broker.Queue(amqptest.QueueSpec{Name: h.queue}),
-				w.broker.Bind(h.queue, h.exchange, ""),
-			} {
-				if err != nil {
-					return nil, err
-				}
+			if err := w.route(h.exchange, "fanout", "", amqptest.QueueSpec{Name: h.queue}); err != nil {
+				return nil, err
 			}
 			return h.figs, h.run(ctx)
-		},
+		}),
 	}
 }
 

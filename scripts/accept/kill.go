@@ -27,24 +27,13 @@ func killCheck() check {
 	return check{
 		name:  "kill",
 		about: "a publisher killed with -9 at 20 moments: all it acknowledged is delivered, with few and equal repeats",
-		run: func(ctx context.Context, e *env) (figures, error) {
-			w, err := newWorld(ctx, e, worldOptions{})
-			if err != nil {
+		run: inWorld(worldOptions{}, func(ctx context.Context, w *world) (figures, error) {
+			k := &kill{world: w, exchange: w.name("ex"), queue: w.name("main"), key: w.name("key")}
+			if err := w.route(k.exchange, "topic", k.key, amqptest.QueueSpec{Name: k.queue}); err != nil {
 				return nil, err
 			}
-			defer w.close()
-			k := &kill{world: w, exchange: w.name("ex"), queue: w.name("main"), key: w.name("key")}
-			for _, err := range []error{
-				w.broker.Exchange(k.exchange, "topic", nil),
-				w.broker.Queue(amqptest.QueueSpec{Name: k.queue}),
-				w.broker.Bind(k.queue, k.exchange, k.key),
-			} {
-				if err != nil {
-					return nil, err
-				}
-			}
 			return k.run(ctx)
-		},
+		}),
 	}
 }
 

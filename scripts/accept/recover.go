@@ -35,27 +35,13 @@ func recoverCheck() check {
 		name: "recover",
 		about: "broker down for 10 simulated minutes, 50,000 rows, 5 attempts: none DEAD, all delivered, " +
 			"at a rate that climbs and stays within the limit",
-		run: func(ctx context.Context, e *env) (figures, error) {
-			if err := serversOnly(e); err != nil {
-				return nil, err
-			}
-			w, err := newWorld(ctx, e, worldOptions{privateBroker: true})
-			if err != nil {
-				return nil, err
-			}
-			defer w.close()
+		run: onServer(worldOptions{privateBroker: true}, func(ctx context.Context, w *world) (figures, error) {
 			r := &recovery{world: w, exchange: w.name("ex"), queue: w.name("main"), rate: 1200 + w.Rand.IntN(800)}
-			for _, err := range []error{
-				w.broker.Exchange(r.exchange, "fanout", nil),
-				w.broker.Queue(amqptest.QueueSpec{Name: r.queue}),
-				w.broker.Bind(r.queue, r.exchange, ""),
-			} {
-				if err != nil {
-					return nil, err
-				}
+			if err := w.route(r.exchange, "fanout", "", amqptest.QueueSpec{Name: r.queue}); err != nil {
+				return nil, err
 			}
 			return r.run(ctx)
-		},
+		}),
 	}
 }
 

@@ -31,15 +31,7 @@ func replicasCheck() check {
 		name: "replicas",
 		about: "three compensators on 10,000 due rows, with Redis, losing it, without it, with four slots: " +
 			"each delivered once, a failing row tried once per its delay",
-		run: func(ctx context.Context, e *env) (figures, error) {
-			if err := serversOnly(e); err != nil {
-				return nil, err
-			}
-			w, err := newWorld(ctx, e, worldOptions{})
-			if err != nil {
-				return nil, err
-			}
-			defer w.close()
+		run: onServer(worldOptions{}, func(ctx context.Context, w *world) (figures, error) {
 			figs := figures{}
 			for _, phase := range []replicaPhase{
 				{name: "redis", redis: true},
@@ -54,7 +46,7 @@ func replicasCheck() check {
 				figs[phase.name] = one
 			}
 			return figs, nil
-		},
+		}),
 	}
 }
 

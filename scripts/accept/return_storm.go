@@ -22,17 +22,9 @@ func returnStormCheck() check {
 	return check{
 		name:  "return-storm",
 		about: "5,000 unroutable in a burst, the table locked for 8 s in the middle: 5,000 rows READY with 312",
-		run: func(ctx context.Context, e *env) (figures, error) {
-			if err := serversOnly(e); err != nil {
-				return nil, err
-			}
-			w, err := newWorld(ctx, e, worldOptions{privateMaria: true})
-			if err != nil {
-				return nil, err
-			}
-			defer w.close()
+		run: onServer(worldOptions{privateMaria: true}, func(ctx context.Context, w *world) (figures, error) {
 			return runStorm(ctx, w)
-		},
+		}),
 	}
 }
 

@@ -21,24 +21,13 @@ func roundtripCheck() check {
 		name:   "roundtrip",
 		about:  "headers of every AMQP type, all properties, hard bodies: equal, sent directly and from the table",
 		stores: "all",
-		run: func(ctx context.Context, e *env) (figures, error) {
-			w, err := newWorld(ctx, e, worldOptions{})
-			if err != nil {
+		run: inWorld(worldOptions{}, func(ctx context.Context, w *world) (figures, error) {
+			r := &roundtrip{world: w, exchange: w.name("ex"), queue: w.name("main"), key: w.name("key")}
+			if err := w.route(r.exchange, "topic", r.key, amqptest.QueueSpec{Name: r.queue}); err != nil {
 				return nil, err
 			}
-			defer w.close()
-			r := &roundtrip{world: w, exchange: w.name("ex"), queue: w.name("main"), key: w.name("key")}
-			for _, err := range []error{
-				w.broker.Exchange(r.exchange, "topic", nil),
-				w.broker.Queue(amqptest.QueueSpec{Name: r.queue}),
-				w.broker.Bind(r.queue, r.exchange, r.key),
-			} {
-				if err != nil {
-					return nil, err
-				}
-			}
 			return r.run(ctx)
-		},
+		}),
 	}
 }
 

@@ -27,15 +27,7 @@ func secretsCheck() check {
 		name: "secrets",
 		about: "canary passwords in every URL, DSN and token, every failure provoked: " +
 			"none in any log, error, metric, alert or output",
-		run: func(ctx context.Context, e *env) (figures, error) {
-			if err := serversOnly(e); err != nil {
-				return nil, err
-			}
-			w, err := newWorld(ctx, e, worldOptions{privateBroker: true})
-			if err != nil {
-				return nil, err
-			}
-			defer w.close()
+		run: onServer(worldOptions{privateBroker: true}, func(ctx context.Context, w *world) (figures, error) {
 			s := &secrets{world: w, canaries: map[string]string{}, figs: figures{}}
 			for _, part := range []func(context.Context) error{s.wrong, s.library, s.alive, s.stored} {
 				if err := part(ctx); err != nil {
@@ -44,7 +36,7 @@ func secretsCheck() check {
 			}
 			s.figs["canaries"], s.figs["texts_searched"] = len(s.canaries), s.searched
 			return s.figs, nil
-		},
+		}),
 	}
 }
 

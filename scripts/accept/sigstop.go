@@ -24,15 +24,8 @@ func sigstopCheck() check {
 		name: "sigstop",
 		about: "the lock's holder stopped for three TTLs: another takes over within one, no row is sent twice, " +
 			"nobody releases another's key",
-		run: func(ctx context.Context, e *env) (figures, error) {
-			if err := serversOnly(e); err != nil {
-				return nil, err
-			}
-			w, err := newWorld(ctx, e, worldOptions{})
-			if err != nil {
-				return nil, err
-			}
-			defer w.close()
+		run: onServer(worldOptions{}, func(ctx context.Context, w *world) (figures, error) {
+			var err error
 			s := &sigstop{world: w, exchange: w.name("ex"), queue: w.name("main")}
 			s.ttl = time.Duration(1000+w.Rand.IntN(2000)) * time.Millisecond
 			s.interval = time.Duration(50+w.Rand.IntN(100)) * time.Millisecond
@@ -46,7 +39,7 @@ func sigstopCheck() check {
 			}
 			w.later(s.monitor.close)
 			return s.run(ctx)
-		},
+		}),
 	}
 }
 

@@ -19,15 +19,7 @@ func transactionsCheck() check {
 	return check{
 		name:  "transactions",
 		about: "eight ends of a transaction, by gorm and database/sql: a message goes out once if its order exists",
-		run: func(ctx context.Context, e *env) (figures, error) {
-			if err := serversOnly(e); err != nil {
-				return nil, err
-			}
-			w, err := newWorld(ctx, e, worldOptions{})
-			if err != nil {
-				return nil, err
-			}
-			defer w.close()
+		run: onServer(worldOptions{}, func(ctx context.Context, w *world) (figures, error) {
 			t := &transactions{
 				world: w, exchange: w.name("ex"), queue: w.name("main"), key: w.name("key"),
 				ends: map[string][]string{}, arrived: map[string]int{},
@@ -36,7 +28,7 @@ func transactionsCheck() check {
 				return nil, err
 			}
 			return t.run(ctx)
-		},
+		}),
 	}
 }
 
