@@ -301,9 +301,9 @@ func (s *Store) appendRowArgs(args []any, r *model.Draft) []any {
 		blob(r.Properties), blob(r.Payload), int64(r.Size), delayMS(r.Delay), s.d.owner(r.ClaimedBy))
 }
 
-// insertArrays are the columns of the rows, for unnest. The bodies are one value of which
-// each row takes its part: an array of them the driver writes element by element into
-// buffers that grow, which allocated 7 KiB for each of 1 KiB.
+// insertArrays are the columns of the rows, for unnest, and last their bodies as one value of
+// which each row takes its part. An array of bodies the driver writes element by element
+// into buffers that grow, which allocated 7 KiB for each of 1 KiB.
 func insertArrays(rows []*model.Draft) []any {
 	n := len(rows)
 	texts := make([]string, 6*n)
@@ -325,7 +325,7 @@ func insertArrays(rows []*model.Draft) []any {
 		first[i], length[i] = int32(len(bodies)+1), int32(len(r.Payload))
 		bodies = append(bodies, r.Payload...)
 	}
-	return []any{id, service, key, exchange, routing, properties, bodies, size, delay, owner, first, length}
+	return []any{id, service, key, exchange, routing, properties, size, delay, owner, first, length, bodies}
 }
 
 // blob keeps an empty body from becoming NULL.

@@ -38,9 +38,9 @@ func newStatements(d *dialect, prefix string) statements {
 	if d.dollar {
 		st.insert = "INSERT INTO " + st.table + " (" + insertColumns + ") " +
 			"SELECT u.id, u.service, u.message_key, u.exchange, u.routing_key, u.properties, " +
-			"substr($7::bytea, u.first, u.length), u.size, n.now, n.now, n.now + u.delay, u.owner, 'READY' " +
+			"substr($12::bytea, u.first, u.length), u.size, n.now, n.now, n.now + u.delay, u.owner, 'READY' " +
 			"FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::bytea[], " +
-			"$8::int[], $9::bigint[], $10::text[], $11::int[], $12::int[]) AS u (id, service, message_key, exchange, " +
+			"$7::int[], $8::bigint[], $9::text[], $10::int[], $11::int[]) AS u (id, service, message_key, exchange, " +
 			"routing_key, properties, size, delay, owner, first, length) CROSS JOIN " + d.now + " AS n (now)"
 		return st
 	}
