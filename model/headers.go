@@ -46,8 +46,8 @@ const (
 // floats), time.Duration (say the unit: send a number), strings that are not
 // UTF-8 (use []byte), structs, pointers, functions, channels and complex numbers; key
 // names over 255 bytes, not UTF-8 or with NUL; nesting deeper than 32; a table or array
-// of more than 8000 entries; more than 1 MiB in all; at the top level CC and BCC (they would route where nobody
-// looks) and the reserved prefix x-transmsg-.
+// of more than 8000 entries; more than 1 MiB in all; at the top level CC and BCC (they
+// would route where nobody looks) and the reserved prefix x-transmsg-.
 func NormalizeHeaders(h map[string]any) (map[string]any, error) {
 	if len(h) == 0 {
 		return nil, nil

@@ -176,9 +176,9 @@ func (p oneDocument) Unmarshal(text []byte) (map[string]any, error) {
 		return nil, err
 	}
 	documents := yamlv3.NewDecoder(bytes.NewReader(text))
-	var first, second yamlv3.Node
-	if err := documents.Decode(&first); err == nil && !errors.Is(documents.Decode(&second), io.EOF) {
-		return nil, fmt.Errorf("yaml: line %d: a second document begins here: join them into one", second.Line)
+	var node yamlv3.Node
+	if err := documents.Decode(&node); err == nil && !errors.Is(documents.Decode(&node), io.EOF) {
+		return nil, errors.New("yaml: there is more than one document: join them into one")
 	}
 	return out, nil
 }

@@ -37,7 +37,7 @@ func TestSettingsFileTypes(t *testing.T) {
 		{line: "services: []", refused: "has no value"},
 		{line: "owner: [a]", refused: "must be one value, not a list"},
 		{line: "batch: [1, 2]", refused: "must be one value, not a list"},
-		{line: "---\nbatch: 7\n---\nrate: 1", refused: "yaml: line 3: a second document begins here"},
+		{line: "---\nbatch: 7\n---\nrate: 1", refused: "yaml: there is more than one document"},
 		{line: "---\nbatch: 7\n...", flag: "batch", want: []string{"7"}},
 		{line: "owner: {}", refused: "must be a value, not a table"},
 		{line: "owner:", refused: "has no value"},
