@@ -103,7 +103,7 @@ func (s *Store) take(ctx context.Context, tx dbTx, c model.Claim, list []due) ([
 		ids[i] = d.id
 	}
 	ordered := sortedIDs(ids)
-	cond, args := s.d.in(ordered, delayMS(c.Lease), s.d.owner(c.Owner))
+	cond, args := s.d.in(ordered, delayMS(c.Lease), c.Owner)
 	// Guarded although the rows are locked: the guard, not the lock, is what excludes
 	// double claims should a server ever drop the locking clause.
 	_, err := tx.ExecContext(ctx, s.d.bind("UPDATE "+s.sql.table+" SET version = version+1, claims = claims+1, "+

@@ -49,20 +49,6 @@ func dialectOf(name string) *dialect {
 	return nil
 }
 
-// ownerWidth holds the names that instances give themselves.
-const ownerWidth = 40
-
-// owner is a name as claimed_by holds it. For MySQL spaces fill it up, which neither count
-// in its comparisons nor are read back: a claim then changes no row's size. InnoDB writes a
-// row that grows anew, with its body, and to its log too: 500 rows of 1 KiB took the server
-// 1.4 times as long.
-func (d *dialect) owner(name string) string {
-	if n := ownerWidth - len(name); n > 0 && d.name == dialectMySQL {
-		return name + strings.Repeat(" ", n)
-	}
-	return name
-}
-
 // bind turns ? into $n where the dialect wants it. The statements contain no other
 // question marks.
 func (d *dialect) bind(query string) string {

@@ -291,14 +291,14 @@ func (s *Store) insertArgs(rows []*model.Draft) []any {
 	}
 	args := make([]any, 0, len(rows)*insertParams)
 	for _, r := range rows {
-		args = s.appendRowArgs(args, r)
+		args = appendRowArgs(args, r)
 	}
 	return args
 }
 
-func (s *Store) appendRowArgs(args []any, r *model.Draft) []any {
+func appendRowArgs(args []any, r *model.Draft) []any {
 	return append(args, r.ID, r.Service, r.MessageKey, r.Exchange, r.RoutingKey,
-		blob(r.Properties), blob(r.Payload), int64(r.Size), delayMS(r.Delay), s.d.owner(r.ClaimedBy))
+		blob(r.Properties), blob(r.Payload), int64(r.Size), delayMS(r.Delay), r.ClaimedBy)
 }
 
 // insertArrays are the columns of the rows, for unnest, and last their bodies as one value of

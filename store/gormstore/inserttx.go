@@ -33,7 +33,7 @@ func (s *Store) InsertTx(ctx context.Context, x model.Execer, rows []model.Draft
 		n := s.chunk(drafts)
 		args := make([]any, 0, n*insertParams)
 		for _, r := range drafts[:n] {
-			args = s.appendRowArgs(args, r)
+			args = appendRowArgs(args, r)
 		}
 		res, err := x.ExecContext(ctx, s.insertTxText(n), args...)
 		if err != nil {

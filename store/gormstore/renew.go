@@ -40,7 +40,7 @@ func (s *Store) renewTx(
 	if err != nil || len(found) == 0 {
 		return nil, err
 	}
-	cond, args = s.d.in(found, delayMS(lease), s.d.owner(owner))
+	cond, args = s.d.in(found, delayMS(lease), owner)
 	_, err = tx.ExecContext(ctx, s.d.bind("UPDATE "+s.sql.table+" SET next_attempt_at = "+s.d.now+"+?, version = 1, "+
 		"claimed_by = ?, updated_at = "+s.d.now+" WHERE id "+cond+" AND status = 'READY' AND version = 0"), args...)
 	return found, err

@@ -4,7 +4,6 @@ import (
 	"database/sql"
 	"errors"
 	"slices"
-	"strings"
 
 	"github.com/transmsg/transmsg/model"
 )
@@ -14,13 +13,11 @@ type scanner interface{ Scan(dest ...any) error }
 
 // scanRow reads rowColumns, and more where the query asks for more.
 func scanRow(r scanner, t *model.TransMessage, more ...any) error {
-	err := r.Scan(append([]any{
+	return r.Scan(append([]any{
 		&t.ID, &t.Service, &t.Status, &t.NextAttemptAt, &t.Attempts, &t.Failures, &t.Claims, &t.Version, &t.Epoch,
 		&t.MessageKey, &t.Exchange, &t.RoutingKey, &t.Properties, &t.Size, &t.LastCode, &t.LastError, &t.ClaimedBy,
 		&t.CreatedAt, &t.UpdatedAt, &t.ReplayedAt,
 	}, more...)...)
-	t.ClaimedBy = strings.TrimRight(t.ClaimedBy, " ") // see dialect.owner
-	return err
 }
 
 // collect reads all rows with scan and closes them.

@@ -205,7 +205,7 @@ func (s *Store) settleMySQL(ctx context.Context, tx dbTx, list []*model.Settleme
 	const more = " UNION ALL SELECT ?,?,?,?,?,?,?,?,?"
 	query := make([]byte, 0, len(row)+len(more)*len(list)+600)
 	query = append(query, "UPDATE ("...)
-	args := make([]any, 0, 9*len(list)+1)
+	args := make([]any, 0, 9*len(list))
 	for i, m := range list {
 		if i == 0 {
 			query = append(query, row...)
@@ -219,10 +219,10 @@ func (s *Store) settleMySQL(ctx context.Context, tx dbTx, list []*model.Settleme
 	query = append(query, ") v STRAIGHT_JOIN "+s.sql.table+" t FORCE INDEX (PRIMARY) ON "+
 		"t.id = CONVERT(v.id USING ascii) COLLATE ascii_bin AND t.version = v.version "+
 		"SET t.status = v.status, t.next_attempt_at = "+s.d.now+"+v.delay, t.attempts = t.attempts+v.attempts, "+
-		"t.failures = t.failures+v.failures, t.claims = 0, t.version = t.version+1, t.claimed_by = ?, "+
+		"t.failures = t.failures+v.failures, t.claims = 0, t.version = t.version+1, t.claimed_by = '', "+
 		"t.last_code = IF(v.keep = 1, t.last_code, v.code), t.last_error = IF(v.keep = 1, t.last_error, v.error), "+
 		"t.updated_at = "+s.d.now...)
-	_, err := tx.ExecContext(ctx, string(query), append(args, s.d.owner(""))...)
+	_, err := tx.ExecContext(ctx, string(query), args...)
 	return err
 }
 

@@ -17,7 +17,7 @@ CREATE TABLE IF NOT EXISTS {{prefix}}trans_message (
   size            INT NOT NULL,
   last_code       VARCHAR(32) CHARACTER SET ascii COLLATE ascii_bin NOT NULL DEFAULT '',
   last_error      VARCHAR(1024) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL DEFAULT '',
-  claimed_by      VARCHAR(64) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL DEFAULT '',
+  claimed_by      CHAR(64) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL DEFAULT '',
   created_at      BIGINT NOT NULL,
   updated_at      BIGINT NOT NULL,
   PRIMARY KEY (id),
