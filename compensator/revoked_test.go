@@ -14,7 +14,7 @@ import (
 	"github.com/transmsg/transmsg/model"
 )
 
-// C48 on a real broker: a user loses the right to write to an exchange that 20,000 rows go
+// C48 on a real broker: a user loses the right to write to an exchange that 5,000 rows go
 // to. The refusals, each of which closes a channel, are those of the first sends and of
 // the probes; a neighbour's rows are delivered; all is delivered after the right is back.
 func TestC48_RevokedExchangeOnARealBroker(t *testing.T) {
@@ -25,8 +25,8 @@ func TestC48_RevokedExchangeOnARealBroker(t *testing.T) {
 	r.must(r.Queue(amqptest.QueueSpec{Name: "q2"}))
 	r.must(r.Bind("q2", "gone", "k"))
 	r.must(node.AddUser("limited", "limited", "", "^ex$", ""))
-	ids := r.put(20_000, "orders", "gone", "k")
-	good := r.put(2000, "orders", "ex", "k")
+	ids := r.put(5000, "orders", "gone", "k")
+	good := r.put(1000, "orders", "ex", "k")
 
 	alerts, log := &collector{}, &lockedBuffer{}
 	var refused, opened counters
@@ -56,9 +56,9 @@ func TestC48_RevokedExchangeOnARealBroker(t *testing.T) {
 	})
 	// Every channel that the broker closes is told by the sender.
 	closed := len(log.lines("channel closed by the broker"))
-	t.Logf("%d channels closed for 20,000 rows", closed)
+	t.Logf("%d channels closed for 5,000 rows", closed)
 	if closed < 3 || closed > 30 {
-		t.Errorf("%d channels closed, want a handful for 20,000 rows", closed)
+		t.Errorf("%d channels closed, want a handful for 5,000 rows", closed)
 	}
 	r.must(node.SetPermissions("limited", "/", "", ".*", ""))
 	deadline := time.Now().Add(3 * time.Minute)
