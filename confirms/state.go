@@ -45,8 +45,8 @@ func (s *Sender) derive() (gateClosed []*session) {
 		gateClosed = append(gateClosed, isolated)
 	}
 	ready := open && se.lanes > 0 && !s.closing.Load() && se.timedOut.Load() == 0
+	s.room.setReady(ready) // first: whoever has waited for readiness finds room
 	s.ready.set(ready)
-	s.room.setReady(ready)
 	return gateClosed
 }
 
