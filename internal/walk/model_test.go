@@ -68,19 +68,23 @@ func (m *message) settle(f *flight, o model.Outcome, clock int) {
 	}
 	r := m.row
 	r.Status, r.Due = model.Ready, clock
+	// What follows is decided by the counts that were sent. They are the row's, but where
+	// another send's row was inserted again and happens to have this one's version: then it
+	// may be DEAD one try later.
+	attempts, failures := f.sent.Attempts+1, f.sent.Failures+1
 	switch o.Kind {
 	case model.Nacked, model.Returned, model.Refused:
 		r.Attempts++
 		r.Failures++
-		if r.Attempts >= maxAttempts || o.Permanent {
+		if attempts >= maxAttempts || o.Permanent {
 			r.Status = model.Dead
 		} else {
-			r.Due = clock + backoff(r.Failures)
+			r.Due = clock + backoff(failures)
 		}
 	case model.Unknown:
 		r.Failures++
 		if o.Code == model.CodeTimeout {
-			r.Due = clock + backoff(r.Failures)
+			r.Due = clock + backoff(failures)
 		} else {
 			r.Due = clock + baseDelay
 		}
