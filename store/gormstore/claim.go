@@ -3,6 +3,8 @@ package gormstore
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strconv"
 	"time"
 
 	"github.com/transmsg/transmsg/model"
@@ -11,17 +13,14 @@ import (
 // maxClaimRows bounds one claim: its ids are the parameters of one statement.
 const maxClaimRows = 5000
 
-// due is a candidate of a claim.
-type due struct {
-	id      string
-	at      int64
-	size    int64
-	version int
-}
+// smallBody is the largest body, with its properties, that a claim reads together with the
+// lock. MySQL keeps larger ones on pages of their own, which it would read for every row that
+// is looked at, also for those that do not fit into the claim.
+const smallBody = 8000
 
 // Claim takes rows of one service that are due, oldest first, for the owner: in one short
-// transaction it locks their ids by the index, passing over what another claim holds,
-// raises version and claims, sets the lease, and reads the bodies by key. Two claims at
+// transaction it locks them by the index, passing over what another claim holds, raises
+// version and claims, sets the lease, and reads by key the bodies that it does not have yet. Two claims at
 // the same time split the rows. The returned rows are the owner's until the lease ends;
 // measure that from before the call. A crash right after the commit costs nothing but the
 // lease: the rows are due again when it ends.
@@ -37,19 +36,23 @@ func (s *Store) Claim(ctx context.Context, c model.Claim) (model.Claimed, error)
 		return model.Claimed{}, fmt.Errorf("gormstore: claim: Lease %s must be positive", c.Lease)
 	}
 	var out model.Claimed
-	err := s.inTx(ctx, "claim", func(tx dbTx) error {
-		candidates, more, err := s.findDue(ctx, tx, c)
-		if err != nil || len(candidates) == 0 {
-			out = model.Claimed{}
+	err := s.inTx(ctx, "claim", func(tx dbTx) (err error) {
+		out = model.Claimed{}
+		if out.Rows, out.More, err = s.lockDue(ctx, tx, c); err != nil || len(out.Rows) == 0 {
 			return err
 		}
-		last := candidates[len(candidates)-1]
-		out = model.Claimed{Last: model.Cursor{DueAt: last.at, ID: last.id}, More: more}
-		out.Rows, err = s.take(ctx, tx, c, candidates)
-		return err
+		last := &out.Rows[len(out.Rows)-1]
+		out.Last = model.Cursor{DueAt: last.NextAttemptAt, ID: last.ID}
+		if err := s.lease(ctx, tx, c, out.Rows); err != nil {
+			return err
+		}
+		return s.readBodies(ctx, tx, out.Rows)
 	})
 	if err != nil {
 		return model.Claimed{}, err
+	}
+	if len(out.Rows) > 0 {
+		s.small.Store(!slices.ContainsFunc(out.Rows, func(t model.TransMessage) bool { return t.Size > smallBody }))
 	}
 	return out, nil
 }
@@ -59,8 +62,9 @@ func (s *Store) Claim(ctx context.Context, c model.Claim) (model.Claimed, error)
 const inOrder = "SELECT set_config('enable_sort', 'off', true), set_config('enable_bitmapscan', 'off', true), " +
 	"set_config('enable_seqscan', 'off', true)"
 
-// findDue locks the ids of due rows within the bounds.
-func (s *Store) findDue(ctx context.Context, tx dbTx, c model.Claim) (list []due, more bool, err error) {
+// lockDue locks due rows within the bounds and reads them as they were, but for UpdatedAt,
+// which is the database's clock; with their bodies where the last claim's were small.
+func (s *Store) lockDue(ctx context.Context, tx dbTx, c model.Claim) (list []model.TransMessage, more bool, err error) {
 	if s.d.name == dialectPostgres {
 		if _, err := tx.ExecContext(ctx, inOrder); err != nil {
 			return nil, false, err
@@ -68,14 +72,16 @@ func (s *Store) findDue(ctx context.Context, tx dbTx, c model.Claim) (list []due
 	}
 	query, args := s.dueQuery(c)
 	rows, err := tx.QueryContext(ctx, query, args...)
-	list, err = collect(rows, err, func(r scanner, d *due) error { return r.Scan(&d.id, &d.at, &d.size, &d.version) })
+	list, err = collect(rows, err, func(r scanner, t *model.TransMessage) error {
+		return scanRow(r, t, &t.UpdatedAt, &t.Payload)
+	})
 	if err != nil {
 		return nil, false, err
 	}
 	var sum int64
-	for i, d := range list {
+	for i := range list {
 		// What lies beyond the bound was locked but not changed: the commit frees it.
-		if sum += d.size; i > 0 && sum > c.MaxBytes {
+		if sum += int64(list[i].Size); i > 0 && sum > c.MaxBytes {
 			return list[:i], true, nil
 		}
 	}
@@ -85,8 +91,12 @@ func (s *Store) findDue(ctx context.Context, tx dbTx, c model.Claim) (list []due
 // dueQuery walks the index in its own order from the lower bound up, so that there is
 // nothing to sort and nothing is locked beyond the limit.
 func (s *Store) dueQuery(c model.Claim) (query string, args []any) {
-	query = "SELECT id, next_attempt_at, size, version FROM " + s.sql.table + s.d.forceDue(s.opt.Prefix) +
-		" WHERE service = ? AND status = 'READY' AND next_attempt_at <= " + s.d.now
+	body := "NULL"
+	if s.small.Load() {
+		body = "CASE WHEN size <= " + strconv.Itoa(smallBody) + " THEN payload END"
+	}
+	query = "SELECT " + rowColumns + ", " + s.d.now + ", " + body + " FROM " + s.sql.table +
+		s.d.forceDue(s.opt.Prefix) + " WHERE service = ? AND status = 'READY' AND next_attempt_at <= " + s.d.now
 	args = []any{c.Service}
 	if c.After != (model.Cursor{}) {
 		query += " AND next_attempt_at >= ? AND (next_attempt_at > ? OR id > ?)"
@@ -96,40 +106,48 @@ func (s *Store) dueQuery(c model.Claim) (query string, args []any) {
 	return s.d.bind(query), append(args, c.MaxRows)
 }
 
-// take sets the lease on the candidates and reads them.
-func (s *Store) take(ctx context.Context, tx dbTx, c model.Claim, list []due) ([]model.TransMessage, error) {
+// lease makes the locked rows the owner's.
+func (s *Store) lease(ctx context.Context, tx dbTx, c model.Claim, list []model.TransMessage) error {
+	now := list[len(list)-1].UpdatedAt // the latest: SQLite looks at its clock for each row
 	ids := make([]string, len(list))
-	for i, d := range list {
-		ids[i] = d.id
+	for i := range list {
+		t := &list[i]
+		t.Version, t.Claims, t.ClaimedBy, t.UpdatedAt = t.Version+1, t.Claims+1, c.Owner, now
+		ids[i] = t.ID
 	}
-	ordered := sortedIDs(ids)
-	cond, args := s.d.in(ordered, delayMS(c.Lease), c.Owner)
+	cond, args := s.d.in(sortedIDs(ids), now+delayMS(c.Lease), c.Owner, now)
 	// Guarded although the rows are locked: the guard, not the lock, is what excludes
 	// double claims should a server ever drop the locking clause.
-	_, err := tx.ExecContext(ctx, s.d.bind("UPDATE "+s.sql.table+" SET version = version+1, claims = claims+1, "+
-		"next_attempt_at = "+s.d.now+"+?, claimed_by = ?, updated_at = "+s.d.now+
-		" WHERE id "+cond+" AND status = 'READY' AND next_attempt_at <= "+s.d.now), args...)
-	if err != nil {
-		return nil, err
-	}
-	cond, args = s.d.in(ordered)
-	rows, err := tx.QueryContext(ctx, s.d.bind("SELECT "+rowColumns+", payload FROM "+s.sql.table+
-		" WHERE id "+cond), args...)
-	byID := make(map[string]*model.TransMessage, len(list))
-	_, err = collect(rows, err, func(r scanner, t *model.TransMessage) error {
-		err := scanRow(r, t, &t.Payload)
-		byID[t.ID] = t
-		return err
-	})
-	if err != nil {
-		return nil, err
-	}
-	out := make([]model.TransMessage, 0, len(byID))
-	for _, d := range list {
-		if t := byID[d.id]; t != nil && t.Version == d.version+1 { // else the guard held it back
-			t.NextAttemptAt = d.at
-			out = append(out, *t)
+	n, err := affected(tx.ExecContext(ctx, s.d.bind("UPDATE "+s.sql.table+" SET version = version+1, "+
+		"claims = claims+1, next_attempt_at = ?, claimed_by = ?, updated_at = ? WHERE id "+cond+
+		" AND status = 'READY' AND next_attempt_at <= "+s.d.now), args...))
+	return changedAll(n, err, len(list))
+}
+
+// readBodies reads the bodies that the rows do not have.
+func (s *Store) readBodies(ctx context.Context, tx dbTx, list []model.TransMessage) error {
+	var ids []string
+	at := make(map[string]*model.TransMessage)
+	for i := range list {
+		if t := &list[i]; t.Payload == nil {
+			ids = append(ids, t.ID)
+			at[t.ID] = t
 		}
 	}
-	return out, nil
+	if len(ids) == 0 {
+		return nil
+	}
+	cond, args := s.d.in(sortedIDs(ids))
+	rows, err := tx.QueryContext(ctx, s.d.bind("SELECT id, payload FROM "+s.sql.table+" WHERE id "+cond), args...)
+	found, err := collect(rows, err, func(r scanner, b *body) error { return r.Scan(&b.id, &b.payload) })
+	for _, b := range found {
+		at[b.id].Payload = b.payload
+	}
+	return changedAll(len(found), err, len(ids))
+}
+
+// body is the body of a row.
+type body struct {
+	id      string
+	payload []byte
 }

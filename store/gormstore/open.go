@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
+	"sync/atomic"
 	"time"
 
 	"gorm.io/gorm"
@@ -32,6 +33,7 @@ type Store struct {
 	inserts *coalescer[*unit]
 	apart   *apart
 	reads   *coalescer[*lookup]
+	small   atomic.Bool // no row of the last claim was above smallBody
 	// prepared is what inserts use, where it can.
 	prepared prepared
 }

@@ -186,12 +186,18 @@ func lockDue(t *testing.T, tx *sql.Tx, s *gormstore.Store, c model.Claim) []stri
 		t.Fatal(err)
 	}
 	defer rows.Close()
+	columns, err := rows.Columns()
+	if err != nil {
+		t.Fatal(err)
+	}
 	var ids []string
 	for rows.Next() {
 		var id string
-		var at, size int64
-		var version int
-		if err := rows.Scan(&id, &at, &size, &version); err != nil {
+		into := []any{&id}
+		for range columns[1:] {
+			into = append(into, new(any))
+		}
+		if err := rows.Scan(into...); err != nil {
 			t.Fatal(err)
 		}
 		ids = append(ids, id)

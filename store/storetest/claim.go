@@ -3,6 +3,7 @@ package storetest
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -131,6 +132,38 @@ func testClaimBytes(t *testing.T, s Store) {
 	equal(t, "the rest", rowIDs(got.Rows), []string{rows[1].ID, rows[2].ID})
 	if got.More {
 		t.Error("more is true although all is claimed")
+	}
+}
+
+// testClaimBodies claims bodies of all sizes, again and again: what was claimed before
+// decides how a store reads them.
+func testClaimBodies(t *testing.T, s Store) {
+	sizes := []int{0, 1, 7000, 8001, 0, 70_000, 300}
+	rows := make([]model.Draft, len(sizes))
+	want := map[string]string{}
+	for i, n := range sizes {
+		body := strings.Repeat(string(rune('a'+i)), n)
+		rows[i] = draft(body)
+		want[rows[i].ID] = body
+	}
+	insert(t, s, rows...)
+	for version, n := range []int{1, 3, len(rows), 2, 2, len(rows)} {
+		got := claim(t, s, func(c *model.Claim) { c.MaxRows = n })
+		if len(got.Rows) != n {
+			t.Fatalf("claim %d: got %d rows, want %d", version, len(got.Rows), n)
+		}
+		list := make([]model.Settlement, n)
+		for i, r := range got.Rows {
+			if string(r.Payload) != want[r.ID] {
+				t.Errorf("claim %d: body of %d bytes, want %d", version, len(r.Payload), len(want[r.ID]))
+			}
+			stored, _ := show(t, s, r.ID)
+			r.NextAttemptAt = stored.NextAttemptAt
+			equal(t, "row as stored", r, stored)
+			list[i] = returned(r)
+			list[i].Delay = 0
+		}
+		settle(t, s, list...)
 	}
 }
 

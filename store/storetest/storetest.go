@@ -70,6 +70,7 @@ func messages() []part {
 		{"ClaimOrderAndFields", testClaimFields},
 		{"ClaimBounds", testClaimBounds},
 		{"ClaimBytes", testClaimBytes},
+		{"ClaimBodies", testClaimBodies},
 		{"ClaimAfterCursor", testClaimAfter},
 		{"ClaimLeavesWhatIsNotDue", testClaimNotDue},
 		{"ClaimAgainAfterLease", testClaimLease},
