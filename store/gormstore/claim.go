@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/transmsg/transmsg/model"
@@ -13,17 +14,17 @@ import (
 // maxClaimRows bounds one claim: its ids are the parameters of one statement.
 const maxClaimRows = 5000
 
-// smallBody is the largest body, with its properties, that a claim reads together with the
-// lock. MySQL keeps larger ones on pages of their own, which it would read for every row that
-// is looked at, also for those that do not fit into the claim.
-const smallBody = 8000
+// smallContent is how much body and properties a claim reads together with the lock. More is
+// read once it is known to fit into the claim; MySQL keeps it on pages of its own, which it
+// would read for every row that is looked at.
+const smallContent = 8000
 
 // Claim takes rows of one service that are due, oldest first, for the owner: in one short
 // transaction it locks them by the index, passing over what another claim holds, raises
-// version and claims, sets the lease, and reads by key the bodies that it does not have yet. Two claims at
-// the same time split the rows. The returned rows are the owner's until the lease ends;
-// measure that from before the call. A crash right after the commit costs nothing but the
-// lease: the rows are due again when it ends.
+// version and claims, sets the lease, and reads by key the content that it does not have
+// yet. Two claims at the same time split the rows. The returned rows are the owner's until
+// the lease ends; measure that from before the call. A crash right after the commit costs
+// nothing but the lease: the rows are due again when it ends.
 //
 // MaxRows must be 1 to 5000, Lease and MaxBytes positive.
 func (s *Store) Claim(ctx context.Context, c model.Claim) (model.Claimed, error) {
@@ -46,13 +47,13 @@ func (s *Store) Claim(ctx context.Context, c model.Claim) (model.Claimed, error)
 		if err := s.lease(ctx, tx, c, out.Rows); err != nil {
 			return err
 		}
-		return s.readBodies(ctx, tx, out.Rows)
+		return s.completeRows(ctx, tx, out.Rows)
 	})
 	if err != nil {
 		return model.Claimed{}, err
 	}
 	if len(out.Rows) > 0 {
-		s.small.Store(!slices.ContainsFunc(out.Rows, func(t model.TransMessage) bool { return t.Size > smallBody }))
+		s.small.Store(!slices.ContainsFunc(out.Rows, func(t model.TransMessage) bool { return t.Size > smallContent }))
 	}
 	return out, nil
 }
@@ -63,7 +64,7 @@ const inOrder = "SELECT set_config('enable_sort', 'off', true), set_config('enab
 	"set_config('enable_seqscan', 'off', true)"
 
 // lockDue locks due rows within the bounds and reads them as they were, but for UpdatedAt,
-// which is the database's clock; with their bodies where the last claim's were small.
+// which is the database's clock; with their content where the last claim's was small.
 func (s *Store) lockDue(ctx context.Context, tx dbTx, c model.Claim) (list []model.TransMessage, more bool, err error) {
 	if s.d.name == dialectPostgres {
 		if _, err := tx.ExecContext(ctx, inOrder); err != nil {
@@ -91,12 +92,15 @@ func (s *Store) lockDue(ctx context.Context, tx dbTx, c model.Claim) (list []mod
 // dueQuery walks the index in its own order from the lower bound up, so that there is
 // nothing to sort and nothing is locked beyond the limit.
 func (s *Store) dueQuery(c model.Claim) (query string, args []any) {
-	body := "NULL"
-	if s.small.Load() {
-		body = "CASE WHEN size <= " + strconv.Itoa(smallBody) + " THEN payload END"
+	small := func(column string) string {
+		if !s.small.Load() {
+			return "NULL"
+		}
+		return "CASE WHEN size <= " + strconv.Itoa(smallContent) + " THEN " + column + " END"
 	}
-	query = "SELECT " + rowColumns + ", " + s.d.now + ", " + body + " FROM " + s.sql.table +
-		s.d.forceDue(s.opt.Prefix) + " WHERE service = ? AND status = 'READY' AND next_attempt_at <= " + s.d.now
+	query = "SELECT " + strings.Replace(rowColumns, "properties", small("properties"), 1) + ", " + s.d.now + ", " +
+		small("payload") + " FROM " + s.sql.table + s.d.forceDue(s.opt.Prefix) +
+		" WHERE service = ? AND status = 'READY' AND next_attempt_at <= " + s.d.now
 	args = []any{c.Service}
 	if c.After != (model.Cursor{}) {
 		query += " AND next_attempt_at >= ? AND (next_attempt_at > ? OR id > ?)"
@@ -124,12 +128,12 @@ func (s *Store) lease(ctx context.Context, tx dbTx, c model.Claim, list []model.
 	return changedAll(n, err, len(list))
 }
 
-// readBodies reads the bodies that the rows do not have.
-func (s *Store) readBodies(ctx context.Context, tx dbTx, list []model.TransMessage) error {
+// completeRows reads the properties and bodies that the rows do not have.
+func (s *Store) completeRows(ctx context.Context, tx dbTx, list []model.TransMessage) error {
 	var ids []string
 	at := make(map[string]*model.TransMessage)
 	for i := range list {
-		if t := &list[i]; t.Payload == nil {
+		if t := &list[i]; t.Properties == nil || t.Payload == nil {
 			ids = append(ids, t.ID)
 			at[t.ID] = t
 		}
@@ -138,16 +142,19 @@ func (s *Store) readBodies(ctx context.Context, tx dbTx, list []model.TransMessa
 		return nil
 	}
 	cond, args := s.d.in(sortedIDs(ids))
-	rows, err := tx.QueryContext(ctx, s.d.bind("SELECT id, payload FROM "+s.sql.table+" WHERE id "+cond), args...)
-	found, err := collect(rows, err, func(r scanner, b *body) error { return r.Scan(&b.id, &b.payload) })
-	for _, b := range found {
-		at[b.id].Payload = b.payload
+	rows, err := tx.QueryContext(ctx, s.d.bind("SELECT id, properties, payload FROM "+s.sql.table+
+		" WHERE id "+cond), args...)
+	found, err := collect(rows, err, func(r scanner, c *content) error {
+		return r.Scan(&c.id, &c.properties, &c.payload)
+	})
+	for _, c := range found {
+		at[c.id].Properties, at[c.id].Payload = c.properties, c.payload
 	}
 	return changedAll(len(found), err, len(ids))
 }
 
-// body is the body of a row.
-type body struct {
-	id      string
-	payload []byte
+// content is what of a row can be large.
+type content struct {
+	id                  string
+	properties, payload []byte
 }

@@ -33,7 +33,7 @@ type Store struct {
 	inserts *coalescer[*unit]
 	apart   *apart
 	reads   *coalescer[*lookup]
-	small   atomic.Bool // no row of the last claim was above smallBody
+	small   atomic.Bool // no row of the last claim was above smallContent
 	// prepared is what inserts use, where it can.
 	prepared prepared
 }

@@ -135,15 +135,19 @@ func testClaimBytes(t *testing.T, s Store) {
 	}
 }
 
-// testClaimBodies claims bodies of all sizes, again and again: what was claimed before
-// decides how a store reads them.
+// testClaimBodies claims bodies and headers of all sizes, again and again: what was claimed
+// before decides how a store reads them.
 func testClaimBodies(t *testing.T, s Store) {
 	sizes := []int{0, 1, 7000, 8001, 0, 70_000, 300}
 	rows := make([]model.Draft, len(sizes))
 	want := map[string]string{}
 	for i, n := range sizes {
 		body := strings.Repeat(string(rune('a'+i)), n)
-		rows[i] = draft(body)
+		rows[i] = draft(body, func(m *model.Message) {
+			if i%3 == 1 { // small body, large headers
+				m.Headers = map[string]any{"h": strings.Repeat("x", 20_000)}
+			}
+		})
 		want[rows[i].ID] = body
 	}
 	insert(t, s, rows...)
