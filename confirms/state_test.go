@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Whoever has waited for readiness finds room: the first comes last.
+// Room is given before readiness is told: whoever has waited for it finds room.
 func TestRoomIsThereBeforeReadiness(t *testing.T) {
 	t.Parallel()
 	s := &Sender{

@@ -16,7 +16,8 @@ const maxClaimRows = 5000
 
 // smallContent is how much body and properties a claim reads together with the lock. More is
 // read once it is known to fit into the claim; MySQL keeps it on pages of its own, which it
-// would read for every row that is looked at.
+// would read for every row that is looked at. Rows beyond the claim's bytes may be read too
+// and are dropped: 8000 bytes for each of MaxRows at most.
 const smallContent = 8000
 
 // Claim takes rows of one service that are due, oldest first, for the owner: in one short
@@ -131,30 +132,16 @@ func (s *Store) lease(ctx context.Context, tx dbTx, c model.Claim, list []model.
 // completeRows reads the properties and bodies that the rows do not have.
 func (s *Store) completeRows(ctx context.Context, tx dbTx, list []model.TransMessage) error {
 	var ids []string
-	at := make(map[string]*model.TransMessage)
 	for i := range list {
-		if t := &list[i]; t.Properties == nil || t.Payload == nil {
-			ids = append(ids, t.ID)
-			at[t.ID] = t
+		if list[i].Properties == nil || list[i].Payload == nil {
+			ids = append(ids, list[i].ID)
 		}
 	}
-	if len(ids) == 0 {
-		return nil
+	have, err := s.readContent(ctx, tx, sortedIDs(ids))
+	for i := range list {
+		if t := have[list[i].ID]; t != nil {
+			list[i].Properties, list[i].Payload = t.Properties, t.Payload
+		}
 	}
-	cond, args := s.d.in(sortedIDs(ids))
-	rows, err := tx.QueryContext(ctx, s.d.bind("SELECT id, properties, payload FROM "+s.sql.table+
-		" WHERE id "+cond), args...)
-	found, err := collect(rows, err, func(r scanner, c *content) error {
-		return r.Scan(&c.id, &c.properties, &c.payload)
-	})
-	for _, c := range found {
-		at[c.id].Properties, at[c.id].Payload = c.properties, c.payload
-	}
-	return changedAll(len(found), err, len(ids))
-}
-
-// content is what of a row can be large.
-type content struct {
-	id                  string
-	properties, payload []byte
+	return changedAll(len(have), err, len(ids))
 }

@@ -234,7 +234,7 @@ func lockedIDs(list []lockedRow) []string {
 // changedAll refuses to commit when a statement met fewer rows than were locked.
 func changedAll(n int, err error, want int) error {
 	if err == nil && n != want {
-		err = fmt.Errorf("%d of %d locked rows were changed", n, want)
+		err = fmt.Errorf("%d of %d locked rows were met", n, want)
 	}
 	return err
 }
