@@ -252,3 +252,43 @@ func TestLogSink(t *testing.T) {
 		t.Errorf("line %q", line)
 	}
 }
+
+// E10: a service that takes no more for now says so, and for how long.
+func TestE10_WebhookThrottles(t *testing.T) {
+	t.Parallel()
+	inAnHour := time.Now().Add(time.Hour).UTC().Format(http.TimeFormat)
+	for name, tt := range map[string]struct {
+		status    int
+		after     string
+		throttles bool
+		least     time.Duration
+	}{
+		"429 with seconds":     {http.StatusTooManyRequests, "37", true, 37 * time.Second},
+		"429 without":          {http.StatusTooManyRequests, "", true, 0},
+		"429 with nonsense":    {http.StatusTooManyRequests, "-5 soon", true, 0},
+		"503 with a date":      {http.StatusServiceUnavailable, inAnHour, true, 59 * time.Minute},
+		"503 without":          {http.StatusServiceUnavailable, "", false, 0},
+		"500 with Retry-After": {http.StatusInternalServerError, "37", false, 0},
+	} {
+		s := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+			if tt.after != "" {
+				w.Header().Set("Retry-After", tt.after)
+			}
+			w.WriteHeader(tt.status)
+		})
+		sink, err := alert.NewWebhook(alert.WebhookConfig{URL: s.URL})
+		if err != nil {
+			t.Fatal(err)
+		}
+		// As a compensator sees it, also within a Multi.
+		var throttled interface{ RetryAfter() time.Duration }
+		err = alert.Multi{sink}.Alert(t.Context(), dead())
+		if got := errors.As(err, &throttled); err == nil || got != tt.throttles {
+			t.Errorf("%s: %v throttles: %v, want %v", name, err, got, tt.throttles)
+			continue
+		}
+		if tt.throttles && (throttled.RetryAfter() < tt.least || throttled.RetryAfter() > tt.least+time.Minute) {
+			t.Errorf("%s: to be left alone for %v, want %v", name, throttled.RetryAfter(), tt.least)
+		}
+	}
+}

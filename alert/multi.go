@@ -15,7 +15,8 @@ type Sink interface {
 }
 
 // Multi hands each alert to all its sinks at the same time and accepts it when all of them
-// did. When one did not, the alert comes again to all.
+// did. When one did not, the alert comes again to all. A compensator's Config.Alerters tells
+// several sinks each by itself.
 type Multi []Sink
 
 // Alert waits for every sink, and returns what those said that did not accept. A sink that

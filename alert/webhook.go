@@ -42,6 +42,8 @@ type WebhookConfig struct {
 //	  "count": 3,
 //	  "first": "2026-01-02T03:04:05.678Z",
 //	  "last": "2026-01-02T03:04:09.012Z",
+//	  "routing_keys": {"count": 0, "samples": []},
+//	  "exchanges": {"count": 0, "samples": []},
 //	  "sample": {"id": "01890000-0000-7000-8000-000000000009", "key": "order-7", "attempts": 10},
 //	  "instance": "host-1-abc",
 //	  "command": "transmsg messages list --status DEAD --service orders",
@@ -49,8 +51,11 @@ type WebhookConfig struct {
 //	}
 //
 // kind is one of the model.Alert constants; other kinds and further fields may come with
-// later versions. first, last and sample are missing where there are none. Any 2xx status
-// accepts the alert. The same alert may be posted twice.
+// later versions. first, last and sample are missing where there are none. routing_keys and
+// exchanges are there where many have one cause and are told as one: how many there are, and
+// the first of them; routing_key, or exchange, is then empty. Any 2xx status accepts the
+// alert. 429, and 503 with Retry-After, are a [ThrottledError]. The same alert may be posted
+// twice.
 type WebhookSink struct {
 	url    string
 	secret []byte
@@ -111,7 +116,11 @@ func (s *WebhookSink) Alert(ctx context.Context, a model.Alert) error {
 	defer resp.Body.Close()
 	_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, 64<<10))
 	if resp.StatusCode < 200 || resp.StatusCode > 299 {
-		return fmt.Errorf("webhook: answered with status %d", resp.StatusCode)
+		err := fmt.Errorf("webhook: answered with status %d", resp.StatusCode)
+		if after, ok := throttled(resp); ok {
+			return &ThrottledError{After: after, Err: err}
+		}
+		return err
 	}
 	return nil
 }
@@ -126,12 +135,26 @@ type payload struct {
 	Code       string         `json:"code"`
 	Text       string         `json:"text"`
 	Count      int            `json:"count"`
+	Keys       *payloadNames  `json:"routing_keys,omitempty"`
+	Exchanges  *payloadNames  `json:"exchanges,omitempty"`
 	First      string         `json:"first,omitempty"`
 	Last       string         `json:"last,omitempty"`
 	Sample     *payloadSample `json:"sample,omitempty"`
 	Instance   string         `json:"instance"`
 	Command    string         `json:"command"`
 	Summary    string         `json:"summary"`
+}
+
+type payloadNames struct {
+	Count   int      `json:"count"`
+	Samples []string `json:"samples"`
+}
+
+func namesOf(n model.AlertNames) *payloadNames {
+	if n.Count == 0 {
+		return nil
+	}
+	return &payloadNames{Count: n.Count, Samples: n.Samples[:min(n.Count, model.MaxAlertNames)]}
 }
 
 type payloadSample struct {
@@ -144,6 +167,7 @@ func encode(a *model.Alert) ([]byte, error) {
 	p := payload{
 		Version: 1, Kind: string(a.Kind), Service: a.Service, Exchange: a.Exchange, RoutingKey: a.RoutingKey,
 		Code: string(a.Code), Text: a.Text, Count: a.Count, First: stamp(a.First), Last: stamp(a.Last),
+		Keys: namesOf(a.RoutingKeys), Exchanges: namesOf(a.Exchanges),
 		Instance: a.Instance, Command: a.Command, Summary: a.String(),
 	}
 	if a.Sample.ID != "" {

@@ -131,7 +131,7 @@ func (w *chores) clock(stats []model.Stats) {
 		"has caught up, and look younger than they are; see to its time service", most.Ahead.Round(time.Second))
 	w.c.log.Error("database clock behind", "service", most.Service, "ahead", most.Ahead, "text", text)
 	now := time.Now()
-	w.c.notices.add(Alert{
+	w.c.notice(Alert{
 		Kind: model.AlertClock, Service: most.Service, Text: text, Count: int(most.Ready), First: now, Last: now,
 	})
 }
@@ -144,7 +144,7 @@ func (w *chores) oldest(stats []model.Stats) {
 		if s.OldestReady <= w.c.cfg.OldestReady {
 			continue
 		}
-		w.c.notices.add(Alert{
+		w.c.notice(Alert{
 			Kind: model.AlertOldest, Service: s.Service, Count: int(s.Ready),
 			Text:  fmt.Sprintf("the oldest READY message has waited for %v", s.OldestReady.Round(time.Second)),
 			First: now.Add(-s.OldestReady), Last: now,

@@ -25,7 +25,7 @@ type Compensator struct {
 	breaker *breaker
 	outage  outage
 	batcher *settle.Batcher
-	notices *notices
+	notices []*notices // by sink
 	chores  *chores
 	started atomic.Bool
 	running chan struct{} // one slot, taken by a run: one at a time, and Run waits for the last
@@ -46,11 +46,12 @@ func New(cfg Config) (*Compensator, error) {
 		policy: cfg.Policy, lease: cfg.Lease, broken: map[target]*broken{},
 		opened: c.breakerOpened, closed: c.breakerClosed,
 	}
-	sink, windows := newSink(&c.cfg, c.log), &windows{until: map[group]time.Time{}}
-	c.notices = &notices{cfg: &c.cfg, log: c.log, sink: sink, windows: windows, pending: map[group]*Alert{}}
-	c.chores = &chores{c: c, owed: &owedAlerts{
-		cfg: &c.cfg, log: c.log, sink: sink, windows: windows, failed: map[group]int{},
-	}}
+	c.chores = &chores{c: c, owed: &owedAlerts{cfg: &c.cfg, log: c.log, told: map[model.RowKey]partly{}}}
+	for _, alerter := range cfg.alerters() {
+		s := newSink(&c.cfg, alerter, c.log)
+		c.chores.owed.sinks = append(c.chores.owed.sinks, s)
+		c.notices = append(c.notices, &notices{cfg: &c.cfg, sink: s, pending: map[group]*Alert{}})
+	}
 	c.batcher = settle.NewBatcher(settle.Config{
 		Store: cfg.Store, Policy: cfg.Policy, Instance: cfg.Owner, Logger: c.log, OnSettled: c.settled,
 		OnRestored: func(row *model.TransMessage) { cfg.Observer.Restored(row.Service, row.ID) },
@@ -82,7 +83,9 @@ func (c *Compensator) Run(ctx context.Context) error {
 	draining, drained := context.WithCancel(hard)
 	defer drained()
 	var wg sync.WaitGroup
-	wg.Go(func() { c.notices.run(draining, hard) })
+	for _, n := range c.notices {
+		wg.Go(func() { n.run(draining, hard) })
+	}
 	wg.Go(func() { c.chores.run(ctx, draining, hard) })
 	scheduler.Start()
 
@@ -97,6 +100,13 @@ func (c *Compensator) Run(ctx context.Context) error {
 	drained() // after the last outcome, which may be worth an alert
 	wg.Wait()
 	return err
+}
+
+// notice tells every sink of what stands in no table.
+func (c *Compensator) notice(a Alert) {
+	for _, n := range c.notices {
+		n.add(a)
+	}
 }
 
 // drain waits for the outcomes that are outstanding and for their writing.

@@ -53,8 +53,13 @@ type Config struct {
 	// Locker bounds the runs of a replica set. Defaults to a [LocalLocker] of this
 	// Compensator alone: replicas are then kept apart by their claims.
 	Locker Locker
-	// Alerter is told of what needs a person. Defaults to a line of the log at level error.
+	// Alerter is told of what needs a person. Defaults to a line of the log at level error,
+	// unless Alerters are given.
 	Alerter Alerter
+	// Alerters are told as well, each by itself: every one gets every alert, and one that
+	// hangs, fails or throttles holds up none of the others, as it would in one Alerter that
+	// calls several.
+	Alerters []Alerter
 	// Policy is backoff and the limits of trying.
 	Policy model.Policy
 	// Services restricts the work to rows of these services, each 1 to 64 bytes of UTF-8
@@ -102,7 +107,9 @@ type Config struct {
 
 	// AlertWindow is the time between two alerts of one kind, service, exchange, routing key
 	// and code, 1 s to 24 h. The first goes out at once (within a 60th of the window, or
-	// 1 s); what follows is gathered into the next. Defaults to 1 min.
+	// 1 s); what follows is gathered into the next. More than three routing keys of one
+	// exchange and cause within a window are told as one, and so are more than three
+	// exchanges of one service and cause. Defaults to 1 min.
 	AlertWindow time.Duration
 	// OldestReady is the age since storing from which a service's oldest READY row raises
 	// an alert, looked at once a minute and repeated as often as that age; at least 1 s.
@@ -145,7 +152,7 @@ func (c Config) withDefaults() Config {
 	if c.Locker == nil {
 		c.Locker = &LocalLocker{}
 	}
-	if c.Alerter == nil {
+	if c.Alerter == nil && len(c.Alerters) == 0 {
 		c.Alerter = logAlerter{c.Logger}
 	}
 	return c
@@ -176,6 +183,8 @@ func (c *Config) validate() error {
 		return errors.New("config: Store is missing")
 	case c.Sender == nil:
 		return errors.New("config: Sender is missing")
+	case slices.Contains(c.Alerters, nil):
+		return errors.New("config: Alerters: one of them is nil")
 	case c.Interval != 0 && c.Cron != "":
 		return fmt.Errorf("config: Interval %v and Cron %q exclude each other; set one", c.Interval, c.Cron)
 	case c.Cron == "" && c.Interval < MinInterval:
@@ -230,6 +239,14 @@ func (c *Config) validateTimes() error {
 		return fmt.Errorf("config: DeadRetention %v must be at least %v, or 0 for never", c.DeadRetention, MinRetention)
 	}
 	return nil
+}
+
+// alerters are all that are told.
+func (c *Config) alerters() []Alerter {
+	if c.Alerter == nil {
+		return c.Alerters
+	}
+	return append([]Alerter{c.Alerter}, c.Alerters...)
 }
 
 // alertEvery is the time between two looks at alerts.

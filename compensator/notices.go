@@ -2,25 +2,23 @@ package compensator
 
 import (
 	"context"
-	"log/slog"
 	"sync"
 	"time"
 
 	"github.com/transmsg/transmsg/model"
 )
 
-// maxNotices bounds the groups of notices in memory; beyond it they are logged alone.
+// maxNotices bounds the groups of notices in memory; beyond it they are told by service and
+// cause alone.
 const maxNotices = 1000
 
-// notices are the alerts that stand in no table: rows of a newer version, broken
+// notices are one sink's alerts that stand in no table: rows of a newer version, broken
 // exchanges, rows that wait for long. Whoever notices adds and never waits; run delivers,
 // one alert per group and window. They die with the process: their causes show again, or
 // as rows that wait for long.
 type notices struct {
-	cfg     *Config
-	log     *slog.Logger
-	sink    *sink
-	windows *windows
+	cfg  *Config
+	sink *sink
 
 	mu      sync.Mutex
 	pending map[group]*Alert
@@ -31,15 +29,20 @@ func (n *notices) add(a Alert) {
 	a.Instance = n.cfg.Owner
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	switch g := n.pending[groupOf(&a)]; {
-	case g != nil:
-		merge(g, &a)
-	case len(n.pending) >= maxNotices:
-		n.log.Error("alert dropped: too many others wait", "alert", &a)
-	default:
-		a.Command = model.AlertCommand(&a)
-		n.pending[groupOf(&a)] = &a
+	g := groupOf(&a)
+	if n.pending[g] == nil && len(n.pending) >= maxNotices {
+		g = g.widened(oneService)
 	}
+	n.put(g, &a)
+}
+
+// put merges an alert into its group; n.mu is held.
+func (n *notices) put(g group, a *Alert) {
+	if have := n.pending[g]; have != nil {
+		merge(have, a)
+		return
+	}
+	n.pending[g] = a
 }
 
 // run delivers until draining ends, and then once more.
@@ -53,46 +56,60 @@ func (n *notices) run(draining, hard context.Context) {
 // flush delivers what may go out now. The first failure ends it.
 func (n *notices) flush(hard context.Context) {
 	for hard.Err() == nil && n.sink.rest() <= 0 {
-		a := n.next()
-		if a == nil {
+		x, parts := n.next()
+		if x == nil {
 			return
 		}
-		if n.sink.send(hard, *a) != nil {
-			n.putBack(a)
+		if n.sink.send(hard, x.alert) != nil {
+			n.putBack(parts)
 			return
 		}
-		n.windows.open(groupOf(a), n.window(a.Kind))
+		n.sink.windows.open(x.group, n.sink.window(x.group.kind))
 	}
 }
 
-// next takes out an alert whose window is closed.
-func (n *notices) next() *Alert {
+// next takes out an alert whose window is closed, with what it was folded from.
+func (n *notices) next() (*folded, map[group]*Alert) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	if len(n.pending) == 0 {
+		return nil, nil
+	}
+	alerts, groups := make([]*Alert, 0, len(n.pending)), make([]group, 0, len(n.pending))
 	for g, a := range n.pending {
-		if closed, _ := n.windows.closed(g); closed {
-			delete(n.pending, g)
-			return a
-		}
+		alerts, groups = append(alerts, a), append(groups, g)
 	}
-	return nil
+	for _, x := range n.sink.inOrder(fold(n.sink.windows.opened(), alerts, groups)) {
+		if closed, _ := n.sink.windows.closed(x.group); !closed {
+			continue
+		}
+		parts := map[group]*Alert{}
+		for _, i := range x.members {
+			parts[groups[i]] = alerts[i]
+			delete(n.pending, groups[i])
+		}
+		return x, parts
+	}
+	return nil, nil
 }
 
-// putBack keeps an alert that was not accepted, with what was added meanwhile.
-func (n *notices) putBack(a *Alert) {
+// putBack keeps what was not accepted, with what was added meanwhile.
+func (n *notices) putBack(parts map[group]*Alert) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if newer := n.pending[groupOf(a)]; newer != nil {
-		merge(a, newer)
+	for g, a := range parts {
+		if newer := n.pending[g]; newer != nil {
+			merge(a, newer)
+		}
+		n.pending[g] = a
 	}
-	n.pending[groupOf(a)] = a
 }
 
 // window is the time between two alerts of a group. Rows that wait are told again and
 // again for as long as they do, so less often.
-func (n *notices) window(kind model.AlertKind) time.Duration {
+func (s *sink) window(kind model.AlertKind) time.Duration {
 	if kind == model.AlertOldest {
-		return max(n.cfg.AlertWindow, n.cfg.OldestReady)
+		return max(s.cfg.AlertWindow, s.cfg.OldestReady)
 	}
-	return n.cfg.AlertWindow
+	return s.cfg.AlertWindow
 }

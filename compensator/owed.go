@@ -4,8 +4,8 @@ import (
 	"cmp"
 	"context"
 	"log/slog"
-	"maps"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/transmsg/transmsg/model"
@@ -21,14 +21,16 @@ const (
 	// owedRows bounds the rows of one claim, owedMost those of one pass.
 	owedRows = 1000
 	owedMost = 20_000
+	// toldMost bounds the rows remembered that some sinks were told of and others not.
+	toldMost = 100_000
 	// alertedFor is when a row whose alert was accepted is due for the next: never.
 	alertedFor = 100 * 365 * 24 * time.Hour
 )
 
-// owed is a group of DEAD rows whose alert nobody has accepted yet.
+// owed is one DEAD row whose alert some sink has not accepted yet.
 type owed struct {
+	key   model.RowKey
 	alert Alert
-	keys  []model.RowKey
 }
 
 // owedAlerts raises the alerts of DEAD rows. Which are owed is in the table, so nothing is
@@ -38,49 +40,88 @@ type owed struct {
 //	killed after the send     the same: the alert is sent twice
 //	killed after the mark     done
 //
-// Rows of a group whose window is open are not kept in memory: they are made due for the
-// window's end.
+// Each sink is told by itself. A row is done when every sink accepted its alert; which ones
+// did is remembered in memory, so after a kill those may be told again. Rows of a group
+// whose window is open, or that are owed to a sink that rests, are not kept in memory: they
+// are made due for then.
 type owedAlerts struct {
-	cfg     *Config
-	log     *slog.Logger
-	sink    *sink
-	windows *windows
-	failed  map[group]int // failures in a row, to send what failed last
+	cfg   *Config
+	log   *slog.Logger
+	sinks []*sink
+	told  map[model.RowKey]partly // only rows that are owed to some sinks
+}
+
+// partly is what is remembered of a row that some sinks were told of.
+type partly struct {
+	sinks []bool
+	due   time.Time // when the row is looked at again
 }
 
 // pass does all that can be done now.
 func (o *owedAlerts) pass(hard context.Context, held func() bool) {
-	if o.sink.rest() > 0 {
+	if !slices.ContainsFunc(o.sinks, func(s *sink) bool { return s.rest() <= 0 }) {
 		return // the rows stay due
 	}
 	since := time.Now() // before the claim: its lease began later
-	down := false
-	for _, g := range o.inOrder(o.claim(hard, held)) {
-		key := groupOf(&g.alert)
-		closed, wait := o.windows.closed(key)
+	rows := o.claim(hard, held)
+	may := func() bool { return held() && time.Since(since) <= alertBudget }
+	waits := make([][]time.Duration, len(o.sinks))
+	var all sync.WaitGroup
+	for i, s := range o.sinks {
+		all.Go(func() { waits[i] = s.tell(hard, may, rows, func(k model.RowKey) bool { return o.wasTold(k, i) }) })
+	}
+	all.Wait()
+	o.settle(hard, rows, waits)
+}
+
+func (o *owedAlerts) wasTold(key model.RowKey, sink int) bool {
+	told := o.told[key].sinks
+	return told != nil && told[sink]
+}
+
+// settle marks the rows: those that every sink was told of are done, the others are due
+// when the first sink that was not may be told.
+func (o *owedAlerts) settle(hard context.Context, rows []owed, waits [][]time.Duration) {
+	if len(rows) == 0 {
+		o.forget()
+		return
+	}
+	due := map[time.Duration][]model.RowKey{}
+	for i, row := range rows {
+		next, told := alertedFor, make([]bool, len(o.sinks))
+		for s := range o.sinks {
+			if told[s] = waits[s][i] == 0; !told[s] {
+				next = min(next, waits[s][i])
+			}
+		}
+		due[next] = append(due[next], row.key)
 		switch {
-		case !closed:
-			o.mark(hard, g, wait)
-		case down || !held() || time.Since(since) > alertBudget:
-			o.mark(hard, g, max(o.sink.rest(), time.Millisecond))
-		case o.sink.send(hard, g.alert) != nil:
-			down = true
-			o.failed[key]++
-			o.mark(hard, g, max(o.sink.rest(), time.Millisecond))
-		default:
-			delete(o.failed, key)
-			o.windows.open(key, o.cfg.AlertWindow)
-			o.mark(hard, g, alertedFor)
+		case next == alertedFor:
+			delete(o.told, row.key)
+		case slices.Contains(told, true) && len(o.told) < toldMost:
+			o.told[row.key] = partly{told, time.Now().Add(next)}
+		}
+	}
+	for next, keys := range due {
+		o.mark(hard, keys, next)
+	}
+}
+
+// forget drops rows that are overdue: replayed or discarded meanwhile, or another's.
+func (o *owedAlerts) forget() {
+	for key, p := range o.told {
+		if time.Since(p.due) > 2*alertLease {
+			delete(o.told, key)
 		}
 	}
 }
 
-// claim takes what is due, by group. It stops where the next claim might outlast the
-// first one's lease.
-func (o *owedAlerts) claim(hard context.Context, held func() bool) map[group]*owed {
-	groups := map[group]*owed{}
+// claim takes what is due. It stops where the next claim might outlast the first one's
+// lease.
+func (o *owedAlerts) claim(hard context.Context, held func() bool) []owed {
+	var out []owed
 	since := time.Now()
-	for n := 0; n < owedMost && held() && time.Since(since) < time.Second; {
+	for len(out) < owedMost && held() && time.Since(since) < time.Second {
 		call, cancel := context.WithTimeout(hard, storeTimeout)
 		rows, err := o.cfg.Store.ClaimDead(call, model.DeadClaim{
 			Owner: o.cfg.Owner, Lease: alertLease, MaxRows: owedRows,
@@ -94,17 +135,17 @@ func (o *owedAlerts) claim(hard context.Context, held func() bool) map[group]*ow
 			break
 		}
 		for i := range rows {
-			o.add(groups, &rows[i])
+			out = append(out, o.owed(&rows[i]))
 		}
-		if n += len(rows); len(rows) < owedRows {
+		if len(rows) < owedRows {
 			break
 		}
 	}
-	return groups
+	return out
 }
 
-// add puts a row into its group.
-func (o *owedAlerts) add(groups map[group]*owed, row *model.TransMessage) {
+// owed is the alert of one row.
+func (o *owedAlerts) owed(row *model.TransMessage) owed {
 	at := time.UnixMilli(row.UpdatedAt)
 	a := Alert{
 		Kind: model.AlertDead, Service: row.Service, Exchange: row.Exchange, RoutingKey: row.RoutingKey,
@@ -112,50 +153,78 @@ func (o *owedAlerts) add(groups map[group]*owed, row *model.TransMessage) {
 		Sample:   model.AlertSample{ID: row.ID, Key: row.MessageKey, Attempts: row.Attempts},
 		Instance: o.cfg.Owner,
 	}
-	g := groups[groupOf(&a)]
-	if g == nil {
-		a.Command = model.AlertCommand(&a)
-		g = &owed{alert: a}
-		groups[groupOf(&a)] = g
-	} else {
-		merge(&g.alert, &a)
-	}
-	g.keys = append(g.keys, model.RowKey{ID: row.ID, Epoch: row.Epoch})
+	return owed{key: model.RowKey{ID: row.ID, Epoch: row.Epoch}, alert: a}
 }
 
-// merge adds what b says to a; the sample stays.
-func merge(a, b *Alert) {
-	a.Count += b.Count
-	if b.First.Before(a.First) {
-		a.First = b.First
-	}
-	if b.Last.After(a.Last) {
-		a.Last = b.Last
-	}
-}
-
-// mark makes the rows of a group due for an alert after so long. Where that cannot be
-// written their lease does it.
-func (o *owedAlerts) mark(hard context.Context, g *owed, next time.Duration) {
+// mark makes rows due for an alert after so long. Where that cannot be written their lease
+// does it.
+func (o *owedAlerts) mark(hard context.Context, keys []model.RowKey, next time.Duration) {
 	call, cancel := context.WithTimeout(hard, storeTimeout)
 	defer cancel()
-	if _, err := o.cfg.Store.MarkAlerted(call, g.keys, next); err != nil {
+	if _, err := o.cfg.Store.MarkAlerted(call, keys, next); err != nil {
 		o.cfg.Observer.StoreError("mark-alerted", err)
-		o.log.Warn("mark rows alerted", "rows", len(g.keys), "error", err)
+		o.log.Warn("mark rows alerted", "rows", len(keys), "error", err)
 	}
 }
 
-// inOrder puts the groups whose alert failed last behind the others, so that one alert
-// that is never accepted holds no other up, and the oldest first.
-func (o *owedAlerts) inOrder(groups map[group]*owed) []*owed {
-	if len(groups) == 0 {
-		clear(o.failed)
+// tell raises the alerts of those rows that the sink was not told of, while may says so. It
+// returns for each row after how long it is to be tried again; 0 is never.
+func (s *sink) tell(
+	hard context.Context, may func() bool, rows []owed, told func(model.RowKey) bool,
+) []time.Duration {
+	waits := make([]time.Duration, len(rows))
+	var alerts []*Alert
+	var groups []group
+	var position []int
+	for i := range rows {
+		if !told(rows[i].key) {
+			alerts, groups = append(alerts, &rows[i].alert), append(groups, groupOf(&rows[i].alert))
+			position = append(position, i)
+		}
 	}
-	return slices.SortedFunc(maps.Values(groups), func(a, b *owed) int {
+	if len(alerts) == 0 {
+		s.forget()
+	}
+	for _, x := range s.inOrder(fold(s.windows.opened(), alerts, groups)) {
+		wait := s.tellOne(hard, may, x)
+		for _, i := range x.members {
+			waits[position[i]] = wait
+		}
+	}
+	return waits
+}
+
+// tellOne raises one alert, if it may. It returns after how long its rows are to be tried
+// again; 0 is never.
+func (s *sink) tellOne(hard context.Context, may func() bool, x *folded) time.Duration {
+	if closed, wait := s.windows.closed(x.group); !closed {
+		return wait
+	}
+	if s.rest() > 0 || !may() {
+		return max(s.rest(), time.Millisecond)
+	}
+	if err := s.send(hard, x.alert); err != nil {
+		if !throttles(err) {
+			s.failedOf(x.group, +1)
+		}
+		return max(s.rest(), time.Millisecond)
+	}
+	s.windows.open(x.group, s.window(x.group.kind))
+	s.failedOf(x.group, -maxFailed)
+	return 0
+}
+
+// inOrder puts the groups whose alert failed last behind the others, so that one alert that
+// is never accepted holds no other up. New causes go before those that were told of lately,
+// then the oldest first.
+func (s *sink) inOrder(list []*folded) []*folded {
+	slices.SortStableFunc(list, func(a, b *folded) int {
 		return cmp.Or(
-			cmp.Compare(o.failed[groupOf(&a.alert)], o.failed[groupOf(&b.alert)]),
+			cmp.Compare(s.failedOf(a.group, 0), s.failedOf(b.group, 0)),
+			s.windows.last(a.group).Compare(s.windows.last(b.group)),
 			a.alert.First.Compare(b.alert.First),
 			cmp.Compare(a.alert.Sample.ID, b.alert.Sample.ID),
 		)
 	})
+	return list
 }

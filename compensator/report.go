@@ -38,7 +38,7 @@ func (c *Compensator) breakerOpened(t target, o model.Outcome) {
 	c.log.Warn("exchange is broken: its rows wait", "exchange", t.exchange, "topic", t.key, "text", o.Text)
 	c.cfg.Observer.Breaker(t.exchange, t.key, true)
 	now := time.Now()
-	c.notices.add(Alert{
+	c.notice(Alert{
 		Kind: model.AlertExchange, Exchange: t.exchange, RoutingKey: t.key, Code: o.Code, Text: o.Text,
 		Count: 1, First: now, Last: now,
 	})

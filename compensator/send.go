@@ -74,7 +74,7 @@ func (s *send) noticeNewer(o model.Outcome) {
 		return
 	}
 	at := time.UnixMilli(row.UpdatedAt)
-	s.run.c.notices.add(model.Alert{
+	s.run.c.notice(model.Alert{
 		Kind: model.AlertNewerCodec, Service: row.Service, Exchange: row.Exchange, RoutingKey: row.RoutingKey,
 		Code: o.Code, Text: o.Text, Count: 1, First: at, Last: at,
 		Sample: model.AlertSample{ID: row.ID, Key: row.MessageKey, Attempts: row.Attempts},

@@ -3,26 +3,15 @@ package compensator
 import (
 	"sync"
 	"time"
-
-	"github.com/transmsg/transmsg/model"
 )
 
-// windowSlack is how long after the end of its window a group's rows still gather: they
-// come due again one after the other, within the latency of the database.
-const windowSlack = 500 * time.Millisecond
-
-// group is what one alert is about.
-type group struct {
-	kind                          model.AlertKind
-	service, exchange, routingKey string
-	code                          model.Code
-}
-
-func groupOf(a *Alert) group {
-	return group{
-		kind: a.Kind, service: a.Service, exchange: a.Exchange, routingKey: a.RoutingKey, code: a.Code,
-	}
-}
+const (
+	// windowSlack is how long after the end of its window a group's rows still gather: they
+	// come due again one after the other, within the latency of the database.
+	windowSlack = 500 * time.Millisecond
+	// toldFor is how long after its window a group counts as one that was told of before.
+	toldFor = time.Hour
+)
 
 // windows remembers until when no further alert of a group is sent. It is this process's
 // memory: after a restart the first alert of each group goes out at once again.
@@ -30,6 +19,8 @@ type windows struct {
 	mu    sync.Mutex
 	until map[group]time.Time
 }
+
+func newWindows() *windows { return &windows{until: map[group]time.Time{}} }
 
 // closed reports whether an alert of the group may go out, and else how long its rows are
 // to wait, at least 1 ms.
@@ -44,14 +35,34 @@ func (w *windows) closed(g group) (bool, time.Duration) {
 	return false, max(left, time.Millisecond)
 }
 
-// open begins a window and forgets those that are over.
+// open begins a window and forgets those that are long over.
 func (w *windows) open(g group, length time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for other, until := range w.until {
-		if time.Since(until) > windowSlack {
+		if time.Since(until) > toldFor {
 			delete(w.until, other)
 		}
 	}
 	w.until[g] = time.Now().Add(length)
+}
+
+// last is the end of the group's last window, zero for a group that is new.
+func (w *windows) last(g group) time.Time {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.until[g]
+}
+
+// opened returns the groups whose windows are open.
+func (w *windows) opened() []group {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var out []group
+	for g, until := range w.until {
+		if time.Since(until) < windowSlack {
+			out = append(out, g)
+		}
+	}
+	return out
 }

@@ -74,7 +74,7 @@ func newCompensatorMetrics() compensatorMetrics {
 		conflicts: counters("lease_conflicts_total",
 			"Outcomes of rows that belonged to somebody else by the time of their writing.", "service"),
 		dead:   counters("dead_total", "Rows marked DEAD.", "service", "code"),
-		alerts: counters("alerts_total", "Alerts by whether they were delivered.", "result"),
+		alerts: counters("alerts_total", "Alerts by whether they were delivered, once for each sink.", "result"),
 	}
 }
 

@@ -29,13 +29,16 @@ const (
 )
 
 // Alert tells a person about one group of rows that needs them: those of one kind,
-// service, exchange, routing key and code. Bodies and headers are never part of it.
+// service, exchange, routing key and code. Where many routing keys, or many exchanges, have
+// the same cause at a time, their rows are one group. Bodies and headers are never part of it.
 type Alert struct {
 	Kind AlertKind
 	// Service, Exchange, RoutingKey and Code are the group's; those that do not matter
-	// for the kind are empty.
+	// for the kind, or that differ within the group, are empty.
 	Service, Exchange, RoutingKey string
 	Code                          Code
+	// RoutingKeys and Exchanges are those of a group in which they differ; else zero.
+	RoutingKeys, Exchanges AlertNames
 	// Text is the cause in the broker's or the library's words, of the sample.
 	Text string
 	// Count is the number of rows that this alert is about.
@@ -49,6 +52,33 @@ type Alert struct {
 	Instance string
 	// Command shows more: a shell line, with every name quoted.
 	Command string
+}
+
+// MaxAlertNames bounds the names in [AlertNames].
+const MaxAlertNames = 3
+
+// AlertNames are different names of one group.
+type AlertNames struct {
+	// Count is how many there are.
+	Count int
+	// Samples are the first of them; those beyond Count are empty.
+	Samples [MaxAlertNames]string
+}
+
+// String returns the count and the samples, or nothing when there are none.
+func (n AlertNames) String() string {
+	if n.Count == 0 {
+		return ""
+	}
+	quoted := make([]string, min(n.Count, MaxAlertNames))
+	for i := range quoted {
+		quoted[i] = plain(n.Samples[i])
+	}
+	list := strings.Join(quoted, ", ")
+	if n.Count > MaxAlertNames {
+		list += ", ..."
+	}
+	return fmt.Sprintf("%d (%s)", n.Count, list)
 }
 
 // AlertSample names one row.
@@ -71,7 +101,9 @@ func (a *Alert) String() string {
 	for _, p := range [...]struct{ name, value string }{
 		{"service", a.Service},
 		{"exchange", a.Exchange},
+		{"exchanges", a.Exchanges.String()},
 		{"routing key", a.RoutingKey},
+		{"routing keys", a.RoutingKeys.String()},
 		{"cause", cause},
 		{"sample", a.Sample.ID},
 		{"key", a.Sample.Key},
@@ -96,6 +128,12 @@ func (a *Alert) LogValue() slog.Value {
 		slog.String("routing_key", a.RoutingKey), slog.String("code", string(a.Code)), slog.String("text", a.Text),
 		slog.Int("count", a.Count), slog.String("id", a.Sample.ID), slog.String("key", a.Sample.Key),
 		slog.Int("attempts", a.Sample.Attempts), slog.String("instance", a.Instance), slog.String("command", a.Command),
+	}
+	if a.RoutingKeys.Count > 0 {
+		attrs = append(attrs, slog.String("routing_keys", a.RoutingKeys.String()))
+	}
+	if a.Exchanges.Count > 0 {
+		attrs = append(attrs, slog.String("exchanges", a.Exchanges.String()))
 	}
 	if !a.First.IsZero() {
 		attrs = append(attrs, slog.Time("first", a.First), slog.Time("last", a.Last))

@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"log/slog"
 	"net/url"
 	"os"
 	"strings"
@@ -10,6 +9,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/transmsg/transmsg/alert"
+	"github.com/transmsg/transmsg/compensator"
 )
 
 // alertOptions are the settings of where alerts go, beside the log.
@@ -122,17 +122,14 @@ func (a *app) hideToken(raw string) {
 	a.secrets.add(strings.Trim(u.Path, "/"))
 }
 
-// alerter is what the daemon tells, nil for the log alone.
-func (o *alertOptions) alerter(a *app, log *slog.Logger) (alert.Sink, error) {
+// alerters are what the daemon tells beside its log, each by itself.
+func (o *alertOptions) alerters(a *app) ([]compensator.Alerter, error) {
 	sinks, err := o.sinks(a)
-	if err != nil || len(sinks) == 0 {
-		return nil, err
-	}
-	all := alert.Multi{alert.LogSink{Logger: log}}
+	all := make([]compensator.Alerter, 0, len(sinks))
 	for _, s := range sinks {
 		all = append(all, s.Sink)
 	}
-	return all, nil
+	return all, err
 }
 
 const urlListType = "urls"

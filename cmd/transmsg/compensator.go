@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/transmsg/transmsg/alert"
 	"github.com/transmsg/transmsg/compensator"
 	"github.com/transmsg/transmsg/confirms"
 	"github.com/transmsg/transmsg/metrics"
@@ -95,13 +96,10 @@ func (a *app) compensate(ctx context.Context, o *compensatorOptions) (err error)
 	if err != nil {
 		return err
 	}
-	sink, err := o.alerts.alerter(a, log)
-	if err != nil {
+	if cfg.Alerters, err = o.alerts.alerters(a); err != nil {
 		return err
 	}
-	if sink != nil { // a nil Alerter is the log
-		cfg.Alerter = sink
-	}
+	cfg.Alerter = alert.LogSink{Logger: log}
 	store, err := a.openStore(ctx, &o.store, log)
 	if err != nil {
 		return err
