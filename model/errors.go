@@ -14,7 +14,7 @@ var (
 	// ErrNotStored: it is certain that no row was stored. Repeat when the cause is gone.
 	ErrNotStored = errors.New("not stored")
 	// ErrStoreUnknown: the row may or may not be stored (the connection broke or the
-	// deadline passed while the INSERT ran). Repeat with the same ids: that makes one row
+	// deadline passed while the INSERT or the commit ran). Repeat with the same ids: that makes one row
 	// whichever was the case. The error is a [*StoreError], which carries the ids.
 	ErrStoreUnknown = errors.New("may or may not be stored")
 	// ErrConflict: a row with this id exists and its content differs. Nothing was
@@ -27,10 +27,14 @@ var (
 	// transaction may be broken or half gone: roll it back and run it again as a whole.
 	// The driver's own error is wrapped unchanged.
 	ErrTxMustRollBack = errors.New("the transaction must be rolled back")
-	// ErrRowsMissing: after the commit the rows are not in the table: the transaction
-	// was rolled back after all, or it ran on another database, or the read went to a
-	// replica. Nothing was sent.
+	// ErrRowsMissing: after the commit these rows are not in the table, though nobody else
+	// can have had them: the transaction or a savepoint was rolled back after all, or it ran
+	// on another database, or the read went to a replica. They are not sent. The error is a
+	// [*StoreError], which carries their ids.
 	ErrRowsMissing = errors.New("rows are missing after commit")
+	// ErrNotAcked: the first send of a stored message ended in another way than acked. The
+	// row is kept and the compensator sends it again.
+	ErrNotAcked = errors.New("not acked")
 	// ErrNotDrained: Close gave up waiting. The rows concerned are safe; the compensator
 	// sends them. The error text says how many.
 	ErrNotDrained = errors.New("not drained")

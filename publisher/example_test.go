@@ -68,10 +68,38 @@ func Example() {
 	}
 	var db *sql.DB // the service's own pool on the same database
 	if err := placeOrder(ctx, db, pub, Order{Number: "4711", Amount: 1999}); err != nil {
-		return // errors.Is(err, model.ErrTxMustRollBack): run the transaction again
+		return // the error's kind says what is certain and what to do; see publisher.Tx.Commit
 	}
 	if err := stop(ctx); err != nil {
 		return // errors.Is(err, model.ErrNotDrained): a compensator sends the rest
+	}
+}
+
+// A transaction by hand: Tx.Commit takes the place of the handle's own Commit.
+func ExampleTx_Commit() {
+	ctx := context.Background()
+	var (
+		pub *publisher.Publisher
+		db  *sql.DB
+		msg model.Message
+	)
+	tx, err := db.BeginTx(ctx, nil)
+	if err != nil {
+		return
+	}
+	defer tx.Rollback() //nolint:errcheck // after the commit there is nothing left to roll back
+	out := pub.Tx(tx)
+	if err := out.Publish(ctx, msg); err != nil {
+		return
+	}
+	receipts, err := out.Commit(ctx, tx.Commit)
+	if err != nil {
+		return
+	}
+	for _, r := range receipts {
+		if err := r.Err(ctx); err != nil {
+			return // committed all the same; a compensator sends it again
+		}
 	}
 }
 
@@ -86,7 +114,7 @@ func ExamplePublisher_Publish() {
 	if err != nil {
 		return
 	}
-	if outcome, err := receipt.Wait(ctx); err == nil && outcome.Kind != model.Acked {
+	if err := receipt.Err(ctx); err != nil {
 		return // stored all the same; a compensator tries again
 	}
 }

@@ -2,6 +2,8 @@ package publisher_test
 
 import (
 	"context"
+	"database/sql"
+	"database/sql/driver"
 	"errors"
 	"sync"
 	"time"
@@ -150,6 +152,25 @@ func (s *memStore) row(id string) (model.TransMessage, time.Duration, bool) {
 	r, ok := s.rows[id]
 	return r, s.delays[id], ok
 }
+
+// fakeTx is a caller's transaction that counts how it ends.
+type fakeTx struct {
+	statements         []string
+	commits, rollbacks int
+}
+
+var _ publisher.Handle = (*fakeTx)(nil)
+
+func (f *fakeTx) ExecContext(_ context.Context, query string, _ ...any) (sql.Result, error) {
+	f.statements = append(f.statements, query)
+	return driver.RowsAffected(0), nil
+}
+
+func (f *fakeTx) Commit() error   { f.commits++; return nil }
+func (f *fakeTx) Rollback() error { f.rollbacks++; return nil }
+
+// done is a commit that goes well.
+func done() error { return nil }
 
 // fakeSender answers each send by answer, or holds it when that is nil.
 type fakeSender struct {

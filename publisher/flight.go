@@ -2,6 +2,7 @@ package publisher
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/transmsg/transmsg/confirms"
@@ -40,6 +41,20 @@ func (r *Receipt) Wait(ctx context.Context) (model.Outcome, error) {
 	case <-ctx.Done():
 		return model.Outcome{}, ctx.Err()
 	}
+}
+
+// Err waits as Wait does and returns nil only when a queue has the message: acked.
+// [model.ErrNotAcked] is any other outcome, which its text names; the row is kept and a
+// compensator tries again. ctx's error means that the outcome is not known yet.
+func (r *Receipt) Err(ctx context.Context) error {
+	o, err := r.Wait(ctx)
+	switch {
+	case err != nil:
+		return fmt.Errorf("publisher: wait for the outcome of %s: %w", r.id, err)
+	case o.Kind != model.Acked:
+		return fmt.Errorf("publisher: %s: %w: %s", r.id, model.ErrNotAcked, o)
+	}
+	return nil
 }
 
 // flight is one message on its way, in one allocation: what is stored, what is sent,

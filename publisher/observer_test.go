@@ -76,16 +76,16 @@ func TestObserverHearsOfTheStore(t *testing.T) {
 	if _, err := p.PublishBatch(t.Context(), []model.Message{msg("a"), msg("b")}); err == nil {
 		t.Fatal("the store is down and the batch is stored")
 	}
-	if err := p.Tx(nil).Publish(t.Context(), msg("c")); err == nil {
+	if err := p.Tx(&fakeTx{}).Publish(t.Context(), msg("c")); err == nil {
 		t.Fatal("the store is down and the transaction goes on")
 	}
 	s.err = nil
-	tx := p.Tx(nil)
+	tx := p.Tx(&fakeTx{})
 	if err := tx.Publish(t.Context(), msg("d")); err != nil {
 		t.Fatal(err)
 	}
 	s.err = errDown
-	if _, err := tx.Committed(t.Context()); err == nil {
+	if _, err := tx.Commit(t.Context(), done); err == nil {
 		t.Fatal("the store is down and rows are read back")
 	}
 	closeNow(t, p)

@@ -342,3 +342,39 @@ func TestPublisherSaysThatNobodyCompensates(t *testing.T) {
 		closeNow(t, p)
 	})
 }
+
+// Err is nil for acked alone.
+func TestA3_ReceiptErrIsNilOnlyWhenAcked(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []model.Kind{
+		model.Acked, model.Nacked, model.Returned, model.Refused, model.Unknown, model.Deferred,
+	} {
+		snd := &fakeSender{answer: func(confirms.Send) model.Outcome { return model.Outcome{Kind: kind} }}
+		p := open(t, newMemStore(), snd, nil)
+		r, err := p.Publish(t.Context(), msg("k"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = r.Err(t.Context())
+		if kind == model.Acked && err != nil || kind != model.Acked && !errors.Is(err, model.ErrNotAcked) {
+			t.Errorf("%v: got %v", kind, err)
+		}
+		closeNow(t, p)
+	}
+	snd := &fakeSender{} // does not answer
+	p := open(t, newMemStore(), snd, nil)
+	r, err := p.Publish(t.Context(), msg("k"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := r.Err(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v, want the context's error while the outcome is not known", err)
+	}
+	snd.finish(snd.sent[0], model.Outcome{Kind: model.Acked})
+	if err := r.Err(ctx); err != nil {
+		t.Errorf("got %v, want nil once it is known", err)
+	}
+	closeNow(t, p)
+}

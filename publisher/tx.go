@@ -2,10 +2,7 @@ package publisher
 
 import (
 	"context"
-	"database/sql"
-	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"time"
 
@@ -13,8 +10,8 @@ import (
 )
 
 // Tx stores messages through a transaction that belongs to the caller. Nothing is sent
-// before [Tx.Committed]; when that is never called, because the process dies or the
-// caller forgets, a compensator sends the rows once their lease ends. A Tx is for one
+// before [Tx.Commit] has committed; where the caller commits without it, or the process
+// dies in between, a compensator sends the rows once their lease ends. A Tx is for one
 // transaction and safe for concurrent use as far as the handle is.
 //
 // [InTx] and gormtx.Transaction do all of it around a function.
@@ -22,9 +19,11 @@ type Tx struct {
 	p    *Publisher
 	exec Execer
 
-	mu      sync.Mutex
-	pending []*flight
-	since   time.Time // just before the first INSERT
+	mu         sync.Mutex
+	ended      bool // Commit was called
+	pending    []*flight
+	since      time.Time // just before the first INSERT
+	savepoints int       // set so far, for their names
 }
 
 // Tx borrows the caller's transaction. It does no I/O.
@@ -71,96 +70,6 @@ func (t *Tx) Publish(ctx context.Context, ms ...model.Message) error {
 	}
 	t.pending = append(t.pending, flights...)
 	return nil
-}
-
-// BeforeCommit is to be called just before the commit of a transaction that may have been
-// open for longer than half of the send budget; [InTx] and gormtx.Transaction do. For a
-// shorter one it does nothing. It gives the stored rows a new lease through the caller's
-// handle: otherwise they are due as soon as they are visible, and Committed cannot tell
-// rows that a compensator has delivered meanwhile from rows that were rolled back. The
-// error is [model.ErrTxMustRollBack], as for Publish.
-func (t *Tx) BeforeCommit(ctx context.Context) error {
-	t.mu.Lock()
-	flights, since := t.pending, t.since
-	t.mu.Unlock()
-	if len(flights) == 0 || elapsed(since) <= t.p.cfg.SendBudget/2 {
-		return nil
-	}
-	ids := flightIDs(slices.DeleteFunc(slices.Clone(flights), func(f *flight) bool { return f.delay > 0 }))
-	since = time.Now()
-	if _, err := t.p.cfg.Store.ExtendTx(ctx, t.exec, ids, t.p.cfg.Grace); err != nil {
-		return fmt.Errorf("publisher: %w", &model.StoreError{Kind: model.ErrTxMustRollBack, IDs: ids, Err: err})
-	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.since = since
-	return nil
-}
-
-// Committed is to be called after the transaction's Commit returned nil, and only then:
-// after any error of Commit, which may have happened or not, call nothing; the rows, if
-// they exist, are sent by a compensator.
-//
-// It reads the rows back on another connection and sends those that exist: a Commit that
-// returned nil is no proof (a deadlock whose error was swallowed, a savepoint rolled
-// back). Receipts are returned for the rows that exist, in the order of publishing. None
-// there is [model.ErrRowsMissing]: nothing was stored, nothing is sent. Where the grace
-// had ended before they were read, that cannot be told from rows which a compensator has
-// delivered and deleted meanwhile: then the error is [model.ErrStoreUnknown]; see
-// BeforeCommit. Any other error
-// means that the rows could not be read back now; they are safe, and a compensator sends
-// them when their lease ends. ctx bounds the read. A second call returns nothing.
-func (t *Tx) Committed(ctx context.Context) ([]*Receipt, error) {
-	t.mu.Lock()
-	flights, since := t.pending, t.since
-	t.pending = nil
-	t.mu.Unlock()
-	if len(flights) == 0 {
-		return nil, nil
-	}
-	if err := t.p.enter(1); err != nil {
-		return nil, err
-	}
-	defer t.p.leave()
-	states, err := t.p.cfg.Store.ReadBack(ctx, flightIDs(flights))
-	if err != nil {
-		t.p.cfg.Observer.StoreError("read-back", err)
-		return nil, fmt.Errorf("publisher: read back after commit: %w", err)
-	}
-	var there []*flight
-	for _, f := range flights {
-		if _, ok := states[f.msg.ID]; ok {
-			there = append(there, f)
-		}
-	}
-	if len(there) == 0 {
-		return nil, t.p.missing(flights, since)
-	}
-	if missing := len(flights) - len(there); missing > 0 {
-		t.p.log.Warn("some rows are not there after the commit: a savepoint was rolled back",
-			"missing", missing, "present", len(there))
-	}
-	t.p.sendCommitted(ctx, there, states, since)
-	receipts := make([]*Receipt, len(there))
-	for i, f := range there {
-		receipts[i] = &f.receipt
-	}
-	return receipts, nil
-}
-
-// missing is the error for rows of which none is there after the commit.
-func (p *Publisher) missing(flights []*flight, since time.Time) error {
-	err := &model.StoreError{
-		Kind: model.ErrRowsMissing, IDs: flightIDs(flights),
-		Err: errors.New("the transaction was rolled back after all, or ran on another database, " +
-			"or the read went to a replica"),
-	}
-	if elapsed(since) >= p.cfg.Grace {
-		err.Kind = model.ErrStoreUnknown
-		err.Err = errors.New("the rows are not there after the commit, but their lease had ended: the transaction " +
-			"was rolled back after all, or a compensator has delivered them; call BeforeCommit in long transactions")
-	}
-	return fmt.Errorf("publisher: %w", err)
 }
 
 func flightIDs(flights []*flight) []string {
@@ -230,55 +139,4 @@ func (p *Publisher) renew(ctx context.Context, fs []*flight) (renewed []*flight,
 // stands still while the machine is suspended.
 func elapsed(start time.Time) time.Duration {
 	return max(time.Since(start), time.Now().Round(0).Sub(start.Round(0)))
-}
-
-// InTx runs fn in a transaction of db with a [Tx] on it, commits, and sends what fn
-// published. An error or panic of fn rolls back and comes back unchanged. An error of
-// the commit is wrapped: whether it happened is unknown, and if it did a compensator
-// sends the rows. After a successful commit the only error is [model.ErrRowsMissing];
-// when the rows cannot be read back right now, that is logged, they are left to a
-// compensator, and InTx returns nil, since the transaction did happen.
-//
-// db must reach the same database as the publisher's store. opts may be nil.
-func InTx(ctx context.Context, p *Publisher, db *sql.DB, opts *sql.TxOptions, fn func(*sql.Tx, *Tx) error) error {
-	tx, err := db.BeginTx(ctx, opts)
-	if err != nil {
-		return fmt.Errorf("publisher: begin: %w", err)
-	}
-	t := p.Tx(tx)
-	done := false
-	defer func() {
-		if !done { // an error or a panic of fn; the caller gets that, not this
-			if err := tx.Rollback(); err != nil && !errors.Is(err, sql.ErrTxDone) {
-				p.log.Warn("roll back", "error", err)
-			}
-		}
-	}()
-	if err := fn(tx, t); err != nil {
-		return err
-	}
-	if err := t.BeforeCommit(ctx); err != nil {
-		return err
-	}
-	done = true
-	if err := tx.Commit(); err != nil {
-		return fmt.Errorf("publisher: commit: %w", err)
-	}
-	return t.AfterCommit(ctx)
-}
-
-// AfterCommit is Committed for wrappers such as [InTx] that have just committed and
-// report to a caller for whom the transaction has happened: it is not cut short by ctx,
-// returns only [model.ErrRowsMissing], and logs anything else.
-func (t *Tx) AfterCommit(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), afterCommit)
-	defer cancel()
-	_, err := t.Committed(ctx)
-	switch {
-	case errors.Is(err, model.ErrRowsMissing):
-		return err
-	case err != nil:
-		t.p.log.Warn("after commit: rows are left to the compensator", "error", err)
-	}
-	return nil
 }

@@ -2,19 +2,21 @@ package publisher_test
 
 import (
 	"errors"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/transmsg/transmsg/model"
+	"github.com/transmsg/transmsg/publisher"
 )
 
-func TestTxSendsNothingBeforeCommitted(t *testing.T) {
+func TestTxSendsNothingBeforeCommit(t *testing.T) {
 	t.Parallel()
 	s, snd := newMemStore(), &fakeSender{answer: acked}
 	p := open(t, s, snd, nil)
 	defer closeNow(t, p)
-	tx := p.Tx(nil)
+	tx := p.Tx(&fakeTx{})
 	if err := tx.Publish(t.Context(), msg("a"), msg("b")); err != nil {
 		t.Fatal(err)
 	}
@@ -24,7 +26,7 @@ func TestTxSendsNothingBeforeCommitted(t *testing.T) {
 	if snd.count() != 0 || len(s.rows) != 3 {
 		t.Fatalf("%d sends and %d rows before the commit, want 0 and 3", snd.count(), len(s.rows))
 	}
-	rs, err := tx.Committed(t.Context())
+	rs, err := tx.Commit(t.Context(), done)
 	if err != nil || len(rs) != 3 {
 		t.Fatalf("got %d receipts, %v", len(rs), err)
 	}
@@ -33,8 +35,8 @@ func TestTxSendsNothingBeforeCommitted(t *testing.T) {
 			t.Errorf("outcome %v, want acked", o)
 		}
 	}
-	if rs, err := tx.Committed(t.Context()); rs != nil || err != nil || snd.count() != 3 {
-		t.Errorf("a second Committed: %v, %v, %d sends; want nothing and 3", rs, err, snd.count())
+	if rs, err := tx.Commit(t.Context(), done); rs != nil || err == nil || snd.count() != 3 {
+		t.Errorf("a second Commit: %v, %v, %d sends; want an error and 3", rs, err, snd.count())
 	}
 }
 
@@ -43,7 +45,7 @@ func TestTxErrorsSayWhatToDo(t *testing.T) {
 	s := newMemStore()
 	p := open(t, s, &fakeSender{answer: acked}, nil)
 	defer closeNow(t, p)
-	tx := p.Tx(nil)
+	tx := p.Tx(&fakeTx{})
 	if err := tx.Publish(t.Context(), msg("a"), model.Message{Exchange: "a\r"}); !errors.Is(err, model.ErrInvalid) {
 		t.Errorf("bad message: %v, want ErrInvalid", err)
 	}
@@ -53,44 +55,49 @@ func TestTxErrorsSayWhatToDo(t *testing.T) {
 		t.Errorf("driver error: %v, want ErrTxMustRollBack around it", err)
 	}
 	s.err = nil
-	if rs, err := tx.Committed(t.Context()); len(rs) != 0 || err != nil {
+	if rs, err := tx.Commit(t.Context(), done); len(rs) != 0 || err != nil {
 		t.Errorf("nothing was published, got %v, %v", rs, err)
 	}
 }
 
-// C38: a commit that returned nil is no proof.
-func TestC38_CommittedSendsOnlyWhatExists(t *testing.T) {
+// C38: a commit that returned nil is no proof. What is not there is an error, also when
+// other rows are.
+func TestC38_CommitSendsOnlyWhatExists(t *testing.T) {
 	t.Parallel()
 	s, snd := newMemStore(), &fakeSender{answer: acked}
 	p := open(t, s, snd, nil)
 	defer closeNow(t, p)
 	a, b := msg("a"), msg("b")
 	a.ID, b.ID = model.NewID(), model.NewID()
-	tx := p.Tx(nil)
+	tx := p.Tx(&fakeTx{})
 	if err := tx.Publish(t.Context(), a, b); err != nil {
 		t.Fatal(err)
 	}
 	s.lost[a.ID] = true
-	rs, err := tx.Committed(t.Context())
-	if err != nil || len(rs) != 1 || rs[0].ID() != b.ID || snd.count() != 1 {
-		t.Errorf("got %d receipts, %v, %d sends; want b alone", len(rs), err, snd.count())
+	rs, err := tx.Commit(t.Context(), done)
+	if len(rs) != 1 || rs[0].ID() != b.ID || snd.count() != 1 {
+		t.Errorf("got %d receipts, %d sends; want b alone", len(rs), snd.count())
+	}
+	var lost *model.StoreError
+	if !errors.Is(err, model.ErrRowsMissing) || !errors.As(err, &lost) || !slices.Equal(lost.IDs, []string{a.ID}) {
+		t.Errorf("got %v, want ErrRowsMissing with the id of a", err)
 	}
 
-	tx = p.Tx(nil)
+	tx = p.Tx(&fakeTx{})
 	c := msg("c")
 	c.ID = model.NewID()
 	if err := tx.Publish(t.Context(), c); err != nil {
 		t.Fatal(err)
 	}
 	s.lost[c.ID] = true
-	if _, err := tx.Committed(t.Context()); !errors.Is(err, model.ErrRowsMissing) || snd.count() != 1 {
+	if _, err := tx.Commit(t.Context(), done); !errors.Is(err, model.ErrRowsMissing) || snd.count() != 1 {
 		t.Errorf("got %v, %d sends; want ErrRowsMissing and no further send", err, snd.count())
 	}
 }
 
-// C38: a transaction open for longer than the grace is sent once: by us with a renewed
-// lease, or by the compensator that has claimed it.
-func TestC38_LongTransactionRenewsItsLease(t *testing.T) {
+// C38: a transaction whose commit took longer than the grace is sent once: by us with a
+// renewed lease, or by the compensator that has claimed it.
+func TestC38_LongCommitRenewsItsLease(t *testing.T) {
 	t.Parallel()
 	for _, claimed := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -98,17 +105,19 @@ func TestC38_LongTransactionRenewsItsLease(t *testing.T) {
 			p := open(t, s, snd, nil)
 			m := msg("a")
 			m.ID = model.NewID()
-			tx := p.Tx(nil)
+			tx := p.Tx(&fakeTx{})
 			if err := tx.Publish(t.Context(), m); err != nil {
 				t.Fatal(err)
 			}
-			time.Sleep(40 * time.Second) // fake time of the bubble
-			if claimed {
-				row := s.rows[m.ID]
-				row.Version = 1
-				s.rows[m.ID] = row
-			}
-			rs, err := tx.Committed(t.Context())
+			rs, err := tx.Commit(t.Context(), func() error {
+				time.Sleep(40 * time.Second) // fake time of the bubble
+				if claimed {
+					row := s.rows[m.ID]
+					row.Version = 1
+					s.rows[m.ID] = row
+				}
+				return nil
+			})
 			if err != nil || len(rs) != 1 {
 				t.Fatalf("got %v, %v", rs, err)
 			}
@@ -130,11 +139,11 @@ func TestTxHandsBackWhatItCannotSend(t *testing.T) {
 	t.Parallel()
 	s, snd := newMemStore(), &fakeSender{full: true}
 	p := open(t, s, snd, nil)
-	tx := p.Tx(nil)
+	tx := p.Tx(&fakeTx{})
 	if err := tx.Publish(t.Context(), msg("a")); err != nil {
 		t.Fatal(err)
 	}
-	rs, err := tx.Committed(t.Context())
+	rs, err := tx.Commit(t.Context(), done)
 	if err != nil || outcome(t, rs[0]).Kind != model.Deferred {
 		t.Fatalf("got %v", err)
 	}
@@ -146,53 +155,133 @@ func TestTxHandsBackWhatItCannotSend(t *testing.T) {
 }
 
 // C38: rows of a long transaction get a new lease before its commit, so that their absence
-// after it means what it says; without that nobody can know.
+// after it means what it says. Where the commit itself takes longer than the lease, nobody
+// can know.
 func TestC38_LongTransactionIsReadBackUnderALease(t *testing.T) {
 	t.Parallel()
-	for _, extend := range []bool{true, false} {
+	for _, slow := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			s, snd := newMemStore(), &fakeSender{answer: acked}
 			p := open(t, s, snd, nil)
 			m := msg("a")
 			m.ID = model.NewID()
-			tx := p.Tx(nil)
+			tx := p.Tx(&fakeTx{})
 			if err := tx.Publish(t.Context(), m); err != nil {
 				t.Fatal(err)
 			}
-			if err := tx.BeforeCommit(t.Context()); err != nil || s.extended != 0 {
-				t.Fatalf("a short transaction: %v, %d rows extended", err, s.extended)
-			}
 			time.Sleep(40 * time.Second) // fake time of the bubble
-			want := model.ErrStoreUnknown
-			if extend {
-				want = model.ErrRowsMissing
-				if err := tx.BeforeCommit(t.Context()); err != nil || s.extended != 1 {
-					t.Fatalf("%v, %d rows extended, want 1", err, s.extended)
-				}
+			want, commit := model.ErrRowsMissing, done
+			if slow {
+				want = model.ErrStoreUnknown
+				commit = func() error { time.Sleep(40 * time.Second); return nil }
 			}
 			s.lost[m.ID] = true
-			if _, err := tx.Committed(t.Context()); !errors.Is(err, want) {
-				t.Errorf("extended %v: got %v, want %v", extend, err, want)
+			_, err := tx.Commit(t.Context(), commit)
+			if !errors.Is(err, want) || s.extended != 1 {
+				t.Errorf("slow commit %v: got %v, %d rows extended; want %v and 1", slow, err, s.extended, want)
 			}
 			closeNow(t, p)
 		})
 	}
 }
 
-func TestBeforeCommitErrorsMustRollBack(t *testing.T) {
+// A row that waits for its NotBefore has no lease: when that has passed, a compensator may
+// have delivered it before it is read back.
+func TestC38_ARowThatWasDueIsUnknown(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newMemStore()
 		p := open(t, s, &fakeSender{answer: acked}, nil)
-		tx := p.Tx(nil)
+		m := msg("a")
+		m.ID, m.NotBefore = model.NewID(), time.Now().Add(2*time.Second)
+		tx := p.Tx(&fakeTx{})
+		if err := tx.Publish(t.Context(), m); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(3 * time.Second) // fake time of the bubble
+		s.lost[m.ID] = true
+		if _, err := tx.Commit(t.Context(), done); !errors.Is(err, model.ErrStoreUnknown) {
+			t.Errorf("got %v, want ErrStoreUnknown", err)
+		}
+		closeNow(t, p)
+	})
+}
+
+// A transaction is committed only under a lease of its rows; where they cannot get one, it
+// is rolled back, and nobody is left with half of it.
+func TestCommitRollsBackWhatItCannotLease(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newMemStore()
+		p := open(t, s, &fakeSender{answer: acked}, nil)
+		handle := &fakeTx{}
+		tx := p.Tx(handle)
 		if err := tx.Publish(t.Context(), msg("a")); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(7 * time.Second) // fake time of the bubble
 		s.err = errDown
-		if err := tx.BeforeCommit(t.Context()); !errors.Is(err, model.ErrTxMustRollBack) || !errors.Is(err, errDown) {
+		_, err := tx.Commit(t.Context(), handle.Commit)
+		if !errors.Is(err, model.ErrTxMustRollBack) || !errors.Is(err, errDown) {
 			t.Errorf("got %v, want ErrTxMustRollBack around the cause", err)
+		}
+		if handle.commits != 0 || handle.rollbacks != 1 {
+			t.Errorf("%d commits and %d roll-backs, want 0 and 1", handle.commits, handle.rollbacks)
 		}
 		closeNow(t, p)
 	})
+}
+
+// What cannot be read back after the commit is not known to be there: an error with the
+// ids, never a log line and nil.
+func TestA2_WhatCannotBeReadBackIsAnError(t *testing.T) {
+	t.Parallel()
+	s := newMemStore()
+	p := open(t, s, &fakeSender{answer: acked}, nil)
+	defer closeNow(t, p)
+	m := msg("a")
+	m.ID = model.NewID()
+	handle := &fakeTx{}
+	err := publisher.Run(t.Context(), p, handle, func(out *publisher.Tx) error {
+		err := out.Publish(t.Context(), m)
+		s.err = errDown
+		return err
+	})
+	var unknown *model.StoreError
+	if !errors.As(err, &unknown) || !errors.Is(err, model.ErrStoreUnknown) || !errors.Is(err, errDown) ||
+		!slices.Equal(unknown.IDs, []string{m.ID}) || handle.commits != 1 {
+		t.Errorf("got %v after %d commits, want ErrStoreUnknown with the id, after 1", err, handle.commits)
+	}
+}
+
+// A commit that failed may have happened; the rows are not sent by this process.
+func TestA2_AFailedCommitIsUnknown(t *testing.T) {
+	t.Parallel()
+	s, snd := newMemStore(), &fakeSender{answer: acked}
+	p := open(t, s, snd, nil)
+	defer closeNow(t, p)
+	tx := p.Tx(&fakeTx{})
+	if err := tx.Publish(t.Context(), msg("a")); err != nil {
+		t.Fatal(err)
+	}
+	_, err := tx.Commit(t.Context(), func() error { return errDown })
+	if !errors.Is(err, model.ErrStoreUnknown) || !errors.Is(err, errDown) || snd.count() != 0 {
+		t.Errorf("got %v, %d sends; want ErrStoreUnknown around the cause and none", err, snd.count())
+	}
+}
+
+// A publisher that was closed commits nothing that it could not look after.
+func TestA2_AClosedPublisherRollsBack(t *testing.T) {
+	t.Parallel()
+	p := open(t, newMemStore(), &fakeSender{answer: acked}, nil)
+	handle := &fakeTx{}
+	tx := p.Tx(handle)
+	if err := tx.Publish(t.Context(), msg("a")); err != nil {
+		t.Fatal(err)
+	}
+	closeNow(t, p)
+	_, err := tx.Commit(t.Context(), handle.Commit)
+	if !errors.Is(err, model.ErrClosed) || handle.commits != 0 || handle.rollbacks != 1 {
+		t.Errorf("got %v, %d commits, %d roll-backs; want ErrClosed, 0 and 1", err, handle.commits, handle.rollbacks)
+	}
 }

@@ -20,8 +20,9 @@ var ErrNested = errors.New("gormtx: the *gorm.DB is already in a transaction")
 // Transaction runs fn in a transaction of db, commits, and sends what fn published
 // through its [publisher.Tx]. Errors and panics are those of [publisher.InTx]. Inside fn
 // nested tx.Transaction calls (savepoints) may use the same Tx: messages of a savepoint
-// that is rolled back do not exist afterwards and are not sent. db must reach the same
-// database as the publisher's store.
+// that is rolled back do not exist afterwards and are not sent. A savepoint by SQL text
+// (tx.Exec("SAVEPOINT a")) is not seen; tx.SavePoint and tx.RollbackTo are. db must reach
+// the same database as the publisher's store.
 func Transaction(
 	ctx context.Context, p *publisher.Publisher, db *gorm.DB, fn func(*gorm.DB, *publisher.Tx) error,
 ) error {
@@ -32,22 +33,9 @@ func Transaction(
 	if tx.Error != nil {
 		return fmt.Errorf("gormtx: begin: %w", tx.Error)
 	}
-	t := p.Tx(tx.Statement.ConnPool)
-	done := false
-	defer func() {
-		if !done { // an error or a panic of fn; the caller gets that, and the roll back's error is gorm's to log
-			tx.Rollback()
-		}
-	}()
-	if err := fn(tx, t); err != nil {
-		return err
+	handle, ok := tx.Statement.ConnPool.(publisher.Handle)
+	if !ok {
+		return fmt.Errorf("gormtx: begin: %w", errors.Join(gorm.ErrInvalidTransaction, tx.Rollback().Error))
 	}
-	if err := t.BeforeCommit(ctx); err != nil {
-		return err
-	}
-	done = true
-	if err := tx.Commit().Error; err != nil {
-		return fmt.Errorf("gormtx: commit: %w", err)
-	}
-	return t.AfterCommit(ctx)
+	return publisher.Run(ctx, p, handle, func(out *publisher.Tx) error { return fn(watched(tx, out), out) })
 }

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"database/sql"
-	"errors"
 
 	gormmysql "gorm.io/driver/mysql"
 	gormpostgres "gorm.io/driver/postgres"
@@ -18,7 +17,7 @@ import (
 type conduit interface {
 	// transaction runs fn as the library's wrapper does, commits and sends.
 	transaction(ctx context.Context, p *publisher.Publisher, fn func(session) error) error
-	// begin opens one by hand; after commit the caller may call Committed, or not.
+	// begin opens one by hand; the caller may commit through the Tx, or not.
 	begin(ctx context.Context, p *publisher.Publisher) (s session, commit func() error, err error)
 	close() error
 }
@@ -75,13 +74,7 @@ func (c sqlConduit) session(tx *sql.Tx, out *publisher.Tx) session {
 		return n, tx.QueryRowContext(ctx, query).Scan(&n)
 	}
 	s.savepoint = func(ctx context.Context, fn func(session) error) error {
-		if err := s.exec(ctx, "SAVEPOINT one"); err != nil {
-			return err
-		}
-		if err := fn(s); err != nil {
-			return errors.Join(err, s.exec(ctx, "ROLLBACK TO SAVEPOINT one"))
-		}
-		return s.exec(ctx, "RELEASE SAVEPOINT one")
+		return out.Savepoint(ctx, func() error { return fn(s) })
 	}
 	return s
 }

@@ -152,7 +152,7 @@ func (t *transactions) run(ctx context.Context) (figures, error) {
 	if err := t.harvestAll(ctx); err != nil {
 		return nil, err
 	}
-	t.Breaches.Equal("messages sent without a successful commit and Committed", len(t.arrived)-before, 0)
+	t.Breaches.Equal("messages sent without a successful commit of the Tx", len(t.arrived)-before, 0)
 	if _, err := t.compensate(compensator...); err != nil {
 		return nil, err
 	}

@@ -1,0 +1,162 @@
+package publisher
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/transmsg/transmsg/model"
+)
+
+var errEnded = errors.New("publisher: Tx.Commit was called before: a Tx is for one transaction")
+
+// Commit commits the transaction by calling commit, which is the Commit of the caller's
+// own handle, and sends what was published through t:
+//
+//	receipts, err := out.Commit(ctx, tx.Commit)
+//
+// It is the only call to make at the end of a successful transaction, and it ends the
+// transaction in every case: where it refuses to commit it rolls back, if the handle has
+// a Rollback.
+//
+// Rows of a transaction that has been open for longer than half of the send budget get a
+// new lease before the commit. After it the rows are read back on another connection,
+// and those that exist are sent: a commit that returned nil is no proof (a deadlock whose
+// error was swallowed, a savepoint that was rolled back, another database). Receipts are
+// returned for the rows that exist, in the order of publishing, also beside an error.
+//
+// ctx bounds what comes before the commit. What comes after it is bounded by 10 s and not
+// cut short by ctx.
+//
+// Nil means that every message is there. Errors, by errors.Is; those about rows are a
+// [*model.StoreError] with the ids concerned:
+//   - [model.ErrNotStored]: not committed, rolled back.
+//   - [model.ErrTxMustRollBack]: as Publish; not committed.
+//   - [model.ErrClosed]: the publisher was closed before; not committed, rolled back.
+//   - [model.ErrRowsMissing]: the commit returned nil, and these rows are not there
+//     although their lease holds: they were rolled back after all.
+//   - [model.ErrStoreUnknown]: the commit failed, so that it may have happened or not; or
+//     it returned nil, and whether these rows were there cannot be told any more, because
+//     they cannot be read back now or a compensator may have delivered and deleted them.
+//     The rows that exist are sent by a compensator.
+func (t *Tx) Commit(ctx context.Context, commit func() error) ([]*Receipt, error) {
+	t.mu.Lock()
+	ended, flights, since := t.ended, t.pending, t.since
+	t.ended, t.pending = true, nil
+	t.mu.Unlock()
+	if ended {
+		return nil, errEnded
+	}
+	if len(flights) > 0 {
+		if err := t.p.enter(1); err != nil {
+			t.rollBack()
+			return nil, err
+		}
+		defer t.p.leave()
+		var err error
+		if since, err = t.extend(ctx, flights, since); err != nil {
+			t.rollBack()
+			return nil, err
+		}
+	}
+	if err := commit(); err != nil {
+		return nil, fmt.Errorf("publisher: commit: %w",
+			&model.StoreError{Kind: model.ErrStoreUnknown, IDs: flightIDs(flights), Err: err})
+	}
+	if len(flights) == 0 {
+		return nil, nil
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), afterCommit)
+	defer cancel()
+	return t.committed(ctx, flights, since)
+}
+
+// rollBack ends a transaction that is not committed, where the handle can: *sql.Tx and
+// gorm's do, a *sql.Conn does not.
+func (t *Tx) rollBack() {
+	handle, ok := t.exec.(interface{ Rollback() error })
+	if !ok {
+		return
+	}
+	if err := handle.Rollback(); err != nil && !errors.Is(err, sql.ErrTxDone) {
+		t.p.log.Warn("roll back", "error", err)
+	}
+}
+
+// extend gives the rows of a transaction that has been open for long a new lease through
+// the caller's handle: otherwise they are due as soon as they are visible, and rows that
+// a compensator has delivered meanwhile cannot be told from rows that were rolled back.
+func (t *Tx) extend(ctx context.Context, flights []*flight, since time.Time) (time.Time, error) {
+	var ids []string
+	for _, f := range flights {
+		if f.delay == 0 {
+			ids = append(ids, f.msg.ID)
+		}
+	}
+	if len(ids) == 0 || elapsed(since) <= t.p.cfg.SendBudget/2 {
+		return since, nil
+	}
+	since = time.Now()
+	if _, err := t.p.cfg.Store.ExtendTx(ctx, t.exec, ids, t.p.cfg.Grace); err != nil {
+		return since, fmt.Errorf("publisher: %w", &model.StoreError{Kind: model.ErrTxMustRollBack, IDs: ids, Err: err})
+	}
+	return since, nil
+}
+
+// committed reads the rows back, sends those that exist, and says which do not.
+func (t *Tx) committed(ctx context.Context, flights []*flight, since time.Time) ([]*Receipt, error) {
+	states, err := t.p.cfg.Store.ReadBack(ctx, flightIDs(flights))
+	if err != nil {
+		t.p.cfg.Observer.StoreError("read-back", err)
+		return nil, fmt.Errorf("publisher: read back after the commit, which returned nil: %w",
+			&model.StoreError{Kind: model.ErrStoreUnknown, IDs: flightIDs(flights), Err: err})
+	}
+	var there, missing []*flight
+	for _, f := range flights {
+		if _, ok := states[f.msg.ID]; ok {
+			there = append(there, f)
+		} else {
+			missing = append(missing, f)
+		}
+	}
+	// Before the sending, which takes time: the leases are those of the read-back.
+	err = t.p.missing(missing, len(there), since)
+	t.p.sendCommitted(ctx, there, states, since)
+	receipts := make([]*Receipt, len(there))
+	for i, f := range there {
+		receipts[i] = &f.receipt
+	}
+	return receipts, err
+}
+
+// missing is the error for rows that are not there after the commit, or nil.
+func (p *Publisher) missing(missing []*flight, there int, since time.Time) error {
+	if len(missing) == 0 {
+		return nil
+	}
+	held := true
+	for _, f := range missing {
+		// A row that waits for its NotBefore has no lease: it is anybody's from then on.
+		lease := p.cfg.Grace
+		if f.delay > 0 {
+			lease = f.delay
+		}
+		held = held && elapsed(since) < lease
+	}
+	err := &model.StoreError{Kind: model.ErrRowsMissing, IDs: flightIDs(missing)}
+	switch {
+	case !held:
+		err.Kind = model.ErrStoreUnknown
+		err.Err = errors.New("the rows are not there after a commit that returned nil, but their lease had ended: " +
+			"the transaction was rolled back after all, or a compensator has delivered them")
+	case there > 0:
+		err.Err = fmt.Errorf("%d other rows of the transaction are there and sent: "+
+			"a savepoint with these was rolled back by SQL text; see publisher.Tx.Savepoint", there)
+	default:
+		err.Err = errors.New("the transaction was rolled back after all, or ran on another database, " +
+			"or the read went to a replica")
+	}
+	return fmt.Errorf("publisher: %w", err)
+}
