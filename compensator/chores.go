@@ -53,7 +53,7 @@ func (w *chores) run(ctx, draining, hard context.Context) {
 
 // locked calls fn while the slot is ours.
 func (w *chores) locked(ctx context.Context, fn func(context.Context, func() bool)) {
-	err := w.c.cfg.Locker.Do(ctx, choreScope, func(ctx context.Context, held func() bool) error {
+	err := w.c.locked(ctx, choreScope, func(ctx context.Context, held func() bool) error {
 		fn(ctx, held)
 		return nil
 	})

@@ -18,17 +18,20 @@ import (
 
 // Compensator sends what is due; see the package comment. Make it with [New].
 type Compensator struct {
-	cfg     Config
-	log     *slog.Logger
-	pace    *pace
-	flight  *flight
-	breaker *breaker
-	outage  outage
-	batcher *settle.Batcher
-	notices []*notices // by sink
-	chores  *chores
-	started atomic.Bool
-	running chan struct{} // one slot, taken by a run: one at a time, and Run waits for the last
+	cfg        Config
+	log        *slog.Logger
+	pace       *pace
+	appetite   appetite
+	flight     *flight
+	breaker    *breaker
+	outage     outage
+	batcher    *settle.Batcher
+	notices    []*notices // by sink
+	chores     *chores
+	identityMu sync.Mutex
+	identity   string // of the store, in the locks' names
+	started    atomic.Bool
+	running    chan struct{} // one slot, taken by a run: one at a time, and Run waits for the last
 }
 
 // New returns a Compensator, or an error that names the field of cfg that is out of
@@ -40,7 +43,8 @@ func New(cfg Config) (*Compensator, error) {
 	}
 	c := &Compensator{
 		cfg: cfg, log: cfg.Logger.With("instance", cfg.Owner),
-		pace: newPace(cfg.Rate, cfg.BatchRows, cfg.SlowStart), flight: newFlight(), running: make(chan struct{}, 1),
+		appetite: appetite{full: cfg, share: 1},
+		pace:     newPace(cfg.Rate, cfg.BatchRows, cfg.SlowStart), flight: newFlight(), running: make(chan struct{}, 1),
 	}
 	c.breaker = &breaker{
 		policy: cfg.Policy, lease: cfg.Lease, broken: map[target]*broken{},
@@ -161,7 +165,7 @@ func (c *Compensator) job(ctx, hard context.Context) {
 		c.cfg.Observer.RunSkipped(SkipNotReady)
 		return
 	}
-	err := c.cfg.Locker.Do(ctx, c.cfg.scope(), func(ctx context.Context, held func() bool) error {
+	err := c.locked(ctx, c.cfg.scope(), func(ctx context.Context, held func() bool) error {
 		newRun(c, held).do(ctx, hard)
 		return nil
 	})

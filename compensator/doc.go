@@ -23,8 +23,9 @@
 //
 //   - alerts. A row that goes DEAD owes an alert, in the table: it is claimed, told to the
 //     [Alerter] with all rows of its service, exchange, routing key and code, and marked.
-//     Many routing keys or exchanges with one cause are told as one. No process that ends and no sink that hangs loses one; it may be told twice. Broken
-//     exchanges, rows of a newer version and rows that wait for long are told too;
+//     Many routing keys or exchanges with one cause are told as one. No process that ends
+//     and no sink that hangs loses one; it may be told twice. Broken exchanges, rows of a
+//     newer version and rows that wait for long are told too;
 //   - retention: history and, where asked for, DEAD rows are deleted by age.
 //
 // One replica of those that share a [Locker] does these chores, for the whole table.

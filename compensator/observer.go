@@ -17,8 +17,12 @@ type Observer struct {
 	// RunSkipped: a run was due and did not begin: [SkipNotReady], [SkipLocked] or
 	// [SkipLock].
 	RunSkipped func(reason string)
-	// LockLost: a run was ended because its slot was lost or could not be renewed.
+	// LockLost: a run's slot was lost or could not be renewed, in the middle of the run, which
+	// then claims no more, or while its last outcomes came in.
 	LockLost func(cause error)
+	// LockService: whether the lock service answered at the last try. Called where the Locker
+	// has a method Answers, as [RedisLocker] has.
+	LockService func(answers bool)
 	// Outcome: one send, or one row that was refused unsent, has its outcome.
 	Outcome func(service string, o model.Outcome)
 	// Settled: the outcome has been written; Status and counts are the row's new ones.
@@ -29,7 +33,7 @@ type Observer struct {
 	// Restored: the row of a message that came back was gone and has been inserted again. If
 	// another process had delivered it, it is sent once more.
 	Restored func(service, id string)
-	// StoreError: a call of the store failed: op is "claim", "services", "delete", "settle",
+	// StoreError: a call of the store failed: op is "claim", "services", "identity", "delete", "settle",
 	// "restore", "claim-dead", "mark-alerted", "stats", "purge-events" or "purge-dead". It is
 	// tried again.
 	StoreError func(op string, err error)
@@ -79,6 +83,9 @@ func (o Observer) withDefaults() Observer {
 	}
 	if o.LockLost == nil {
 		o.LockLost = func(error) {}
+	}
+	if o.LockService == nil {
+		o.LockService = func(bool) {}
 	}
 	if o.Outcome == nil {
 		o.Outcome = func(string, model.Outcome) {}

@@ -30,8 +30,9 @@ const (
 type RedisConfig struct {
 	// Client is the caller's Redis client; it stays the caller's to close. Required.
 	Client redis.Scripter
-	// Prefix begins the keys, which are "<prefix>:<scope>/<slot>". Replicas with the same
-	// prefix exclude each other. Defaults to "transmsg:compensator".
+	// Prefix begins the keys, which are "<prefix>:<scope>/<slot>". The scope of a Compensator
+	// begins with the identity of its database. Replicas with the same prefix and scope
+	// exclude each other. Defaults to "transmsg:compensator".
 	Prefix string
 	// Slots is how many replicas may run at a time, 1 to 64. A slot is a lock, not a
 	// partition of the rows: claims keep the holders apart. Defaults to 1.
@@ -170,6 +171,10 @@ func (l *RedisLocker) release(ctx context.Context, s *slot) {
 		l.log.Warn("release lock", "key", s.lock.Key(), "error", err)
 	}
 }
+
+// Answers reports whether Redis answered the last time that a slot was asked for. While it
+// does not, and the locker does not pause, runs go on without a lock.
+func (l *RedisLocker) Answers() bool { return !l.down.Load() }
 
 // failed and answered log the change alone, not every run.
 func (l *RedisLocker) failed(ctx context.Context, err error) {

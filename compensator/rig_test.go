@@ -35,6 +35,7 @@ type rig struct {
 	store *gormstore.Store
 	db    *sql.DB
 	url   string
+	dsn   string
 }
 
 // onDatabases runs test on a fresh schema of each server and a fresh virtual host.
@@ -74,7 +75,7 @@ func newRig(t *testing.T, driver, dsn, url string) *rig {
 	if _, err := store.Migrate(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	r := &rig{Client: amqptest.Connect(t, url), t: t, store: store, db: db, url: url}
+	r := &rig{Client: amqptest.Connect(t, url), t: t, store: store, db: db, url: url, dsn: dsn}
 	r.topology()
 	return r
 }

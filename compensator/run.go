@@ -31,7 +31,7 @@ var (
 type run struct {
 	c       *Compensator
 	held    func() bool
-	cursors map[string]model.Cursor // where the next claim of a service goes on
+	cursors map[string]place // where the next claim of a service goes on
 
 	mu       sync.Mutex
 	figures  Figures
@@ -40,7 +40,7 @@ type run struct {
 }
 
 func newRun(c *Compensator, held func() bool) *run {
-	return &run{c: c, held: held, cursors: map[string]model.Cursor{}}
+	return &run{c: c, held: held, cursors: map[string]place{}}
 }
 
 // do drains until nothing is due, then waits for the outcomes. ctx ends the claiming,
@@ -59,6 +59,11 @@ func (r *run) do(ctx, hard context.Context) {
 	if err := r.finish(hard); err != nil {
 		r.c.log.Warn("run ends with outcomes outstanding", "rows", r.c.flight.count(), "error", err)
 		cause = errors.Join(cause, err)
+	}
+	if !errors.Is(cause, ErrLockLost) && (!r.held() || errors.Is(context.Cause(ctx), ErrLockLost)) {
+		cause = errors.Join(cause, fmt.Errorf("%w: near the end of the run", ErrLockLost))
+		r.c.cfg.Observer.LockLost(cause)
+		r.c.log.Warn("lock lost while the last outcomes came in", "error", cause)
 	}
 }
 
@@ -176,28 +181,6 @@ func (r *run) batch(ctx, hard context.Context, service string) (int, error) {
 	}
 	r.c.pace.unused(waited)
 	return len(claimed.Rows), nil
-}
-
-// claim leases the next rows of a service and moves its cursor.
-func (r *run) claim(hard context.Context, service string, limit int) (model.Claimed, error) {
-	cfg := &r.c.cfg
-	call, cancel := context.WithTimeout(hard, storeTimeout)
-	defer cancel()
-	claimed, err := cfg.Store.Claim(call, model.Claim{
-		Service: service, Owner: cfg.Owner, Lease: cfg.Lease,
-		MaxRows: limit, MaxBytes: cfg.BatchBytes, After: r.cursors[service],
-	})
-	if err != nil {
-		cfg.Observer.StoreError("claim", err)
-		return model.Claimed{}, fmt.Errorf("claim rows of %s: %w", service, err)
-	}
-	if claimed.More {
-		r.cursors[service] = claimed.Last
-	} else {
-		delete(r.cursors, service)
-	}
-	r.count(func(f *Figures) { f.Claims++; f.Rows += len(claimed.Rows) })
-	return claimed, nil
 }
 
 // room waits until the pipeline takes another batch and returns how many rows that may

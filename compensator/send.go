@@ -69,13 +69,16 @@ func (s *send) prepare() readiness {
 
 // noticeNewer tells of a row from a newer version, once.
 func (s *send) noticeNewer(o model.Outcome) {
-	row := s.result.Row
-	if o.Code != model.CodeNewerCodec || row.LastCode == model.CodeNewerCodec {
-		return
+	if row := s.result.Row; o.Code == model.CodeNewerCodec && row.LastCode != model.CodeNewerCodec {
+		s.run.noticeRow(model.AlertNewerCodec, row, o)
 	}
+}
+
+// noticeRow tells of one row.
+func (r *run) noticeRow(kind model.AlertKind, row *model.TransMessage, o model.Outcome) {
 	at := time.UnixMilli(row.UpdatedAt)
-	s.run.c.notice(model.Alert{
-		Kind: model.AlertNewerCodec, Service: row.Service, Exchange: row.Exchange, RoutingKey: row.RoutingKey,
+	r.c.notice(model.Alert{
+		Kind: kind, Service: row.Service, Exchange: row.Exchange, RoutingKey: row.RoutingKey,
 		Code: o.Code, Text: o.Text, Count: 1, First: at, Last: at,
 		Sample: model.AlertSample{ID: row.ID, Key: row.MessageKey, Attempts: row.Attempts},
 	})

@@ -29,7 +29,7 @@ const (
 var (
 	purges          = []string{"events", "dead"}
 	storeOperations = []string{
-		"services", "claim", "delete", "settle", "restore", "claim-dead", "mark-alerted", "stats",
+		"services", "identity", "claim", "delete", "settle", "restore", "claim-dead", "mark-alerted", "stats",
 		"purge-events", "purge-dead",
 	}
 )
@@ -40,6 +40,7 @@ type compensatorMetrics struct {
 	runs        *prometheus.CounterVec
 	duration    prometheus.Histogram
 	lockHeld    prometheus.Gauge
+	lockService *prometheus.GaugeVec // without labels; no series without a lock service
 	claims      prometheus.Counter
 	claimedRows prometheus.Counter
 	waiting     prometheus.Counter
@@ -66,6 +67,10 @@ func newCompensatorMetrics() compensatorMetrics {
 			Namespace: namespace, Name: "lock_held",
 			Help: "Whether this process holds a lock slot: a run is under way.",
 		}),
+		lockService: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Namespace: namespace, Name: "lock_service_up",
+			Help: "Whether the lock service answered at the last try: 0 is running, or pausing, without a lock.",
+		}, nil),
 		claims:      single("claims_total", "Claim statements."),
 		claimedRows: single("claimed_rows_total", "Rows claimed."),
 		waiting:     single("waiting_rows_total", "Claimed rows handed back to wait for a probe of their exchange."),
@@ -80,7 +85,7 @@ func newCompensatorMetrics() compensatorMetrics {
 
 func (c *compensatorMetrics) collectors() []prometheus.Collector {
 	return []prometheus.Collector{
-		c.started, c.runs, c.duration, c.lockHeld, c.claims, c.claimedRows, c.waiting, c.breakers.gauge,
+		c.started, c.runs, c.duration, c.lockHeld, c.lockService, c.claims, c.claimedRows, c.waiting, c.breakers.gauge,
 		c.purged, c.conflicts, c.dead, c.alerts,
 	}
 }
@@ -128,6 +133,16 @@ func (m *Metrics) runsObserver(next compensator.Observer) compensator.Observer {
 		c.waiting.Add(float64(f.Waiting))
 		if next.RunEnd != nil {
 			next.RunEnd(f)
+		}
+	}
+	o.LockService = func(answers bool) {
+		up := 0.0
+		if answers {
+			up = 1
+		}
+		c.lockService.WithLabelValues().Set(up)
+		if next.LockService != nil {
+			next.LockService(answers)
 		}
 	}
 	o.RunSkipped = func(reason string) {

@@ -58,6 +58,7 @@
 //	transmsg_runs_total{result}
 //	transmsg_run_duration_seconds
 //	transmsg_lock_held                                   a run is under way: 1 or 0
+//	transmsg_lock_service_up                             Redis answers: 1 or 0; none without Redis
 //	transmsg_claims_total                                claim statements
 //	transmsg_claimed_rows_total
 //	transmsg_lease_conflicts_total{service}              outcomes of rows that somebody else had by then

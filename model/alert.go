@@ -17,6 +17,8 @@ const (
 	AlertDead AlertKind = "dead"
 	// AlertNewerCodec: rows written by a newer version wait for this one's upgrade.
 	AlertNewerCodec AlertKind = "newer-codec"
+	// AlertUnread: rows whose content cannot be read from the database; they wait.
+	AlertUnread AlertKind = "unread"
 	// AlertExchange: the broker refuses an exchange, or a topic of it; its rows wait.
 	AlertExchange AlertKind = "exchange-broken"
 	// AlertOldest: a service's oldest READY row has waited for too long.

@@ -74,6 +74,9 @@ type Claim struct {
 	// After excludes everything up to and including this position: within one drain the
 	// scan need not walk again over what it already claimed. Zero means from the start.
 	After Cursor
+	// Bare claims rows without reading their properties and bodies, which are then nil: for
+	// one whose content cannot be read.
+	Bare bool
 }
 
 // Claimed is what a claim returned.

@@ -142,7 +142,7 @@ func (c *conn) enqueue(ctx context.Context, way *pipe, data []byte) bool {
 func (c *conn) write(ctx context.Context, way *pipe) {
 	filter := ackFilter{}
 	for ch := range way.chunks {
-		if !c.wait(ctx, way.dir, ch.due) {
+		if !c.wait(ctx, way.dir, ch.due, len(ch.data)) {
 			return
 		}
 		data := ch.data
@@ -171,7 +171,7 @@ func (c *conn) write(ctx context.Context, way *pipe) {
 }
 
 // wait returns false when the connection ends first.
-func (c *conn) wait(ctx context.Context, dir Dir, due time.Time) bool {
+func (c *conn) wait(ctx context.Context, dir Dir, due time.Time, n int) bool {
 	p := c.proxy
 	if d := time.Until(due); d > 0 {
 		p.count(func(s *Stats) { s.Delayed++ })
@@ -184,8 +184,14 @@ func (c *conn) wait(ctx context.Context, dir Dir, due time.Time) bool {
 		}
 	}
 	p.mu.Lock()
-	flowing := p.flowing[dir]
+	flowing, limit := p.flowing[dir], p.rate[dir]
 	p.mu.Unlock()
+	if limit != nil {
+		p.count(func(s *Stats) { s.Limited++ })
+		if limit.WaitN(ctx, n) != nil {
+			return false
+		}
+	}
 	select {
 	case <-flowing:
 		return true

@@ -7,6 +7,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"golang.org/x/time/rate"
 )
 
 // Dir is a direction of bytes through the proxy.
@@ -25,6 +27,7 @@ type Stats struct {
 	Refused       int   // Connections closed by Refuse.
 	Cut           int   // Connections closed by Cut.
 	Stalled       int   // Chunks of bytes that waited for Resume.
+	Limited       int   // Chunks of bytes that took part of a limited rate.
 	Delayed       int   // Chunks of bytes that waited for their delay.
 	SwallowedAcks int   // basic.ack frames taken out; one may stand for many tags.
 	BytesToServer int64 // Bytes written to servers.
@@ -44,6 +47,7 @@ type Proxy struct {
 	conns   map[*conn]struct{}
 	delay   [2]time.Duration
 	flowing [2]chan struct{} // Closed while bytes flow.
+	rate    [2]*rate.Limiter // nil: without limit.
 	stats   Stats
 }
 
@@ -138,6 +142,17 @@ func (p *Proxy) Delay(dir Dir, d time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.delay[dir] = d
+}
+
+// Limit lets so many bytes a second through in a direction, of all connections together,
+// at least 64 KiB; 0 ends that for bytes that arrive from then on.
+func (p *Proxy) Limit(dir Dir, bytesPerSecond int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.rate[dir] = nil
+	if bytesPerSecond > 0 {
+		p.rate[dir] = rate.NewLimiter(rate.Limit(max(bytesPerSecond, 2*chunkSize)), chunkSize)
+	}
 }
 
 // SwallowAcks takes every basic.ack that the broker sends out of the stream, on

@@ -265,3 +265,29 @@ func TestCloseEndsEverything(t *testing.T) {
 		t.Error("the proxy still listens")
 	}
 }
+
+// A limited direction passes everything on, in parts of its rate; the other is not limited.
+func TestLimit(t *testing.T) {
+	t.Parallel()
+	p := newProxy(t, echo(t))
+	p.Limit(faultproxy.ToClient, 1)
+	c := dial(t, p)
+	sent := make([]byte, 200<<10)
+	_, _ = rand.Read(sent)
+	if _, err := c.Write(sent); err != nil {
+		t.Fatal(err)
+	}
+	got := make([]byte, len(sent))
+	begin := time.Now()
+	if _, err := io.ReadFull(c, got); err != nil || !bytes.Equal(got, sent) {
+		t.Fatalf("%v, equal: %v", err, bytes.Equal(got, sent))
+	}
+	// 32 KiB at once, the rest at the least rate of 64 KiB a second: a lower bound of what a
+	// rate is, not a measurement.
+	if took := time.Since(begin); took < time.Second {
+		t.Errorf("200 KiB took %v", took)
+	}
+	if s := p.Stats(); s.Limited < 7 {
+		t.Errorf("%d chunks limited, want at least 7", s.Limited)
+	}
+}

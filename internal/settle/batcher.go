@@ -73,8 +73,8 @@ type Result struct {
 	Outcome model.Outcome
 	// Age is the time since the row was stored or last replayed.
 	Age time.Duration
-	// Delay until a row whose outcome is Deferred is due again. Zero means at once. Other
-	// outcomes have the policy's delay.
+	// Delay is the least time until a row whose outcome is Deferred or Unknown is due again.
+	// Other outcomes have the policy's delay.
 	Delay time.Duration
 
 	decision Decision
@@ -122,8 +122,8 @@ func (b *Batcher) Add(r *Result) {
 		b.deletes.add(model.RowKey{ID: r.Row.ID, Epoch: r.Row.Epoch})
 		return
 	}
-	if r.Outcome.Kind == model.Deferred {
-		r.decision.Delay = r.Delay
+	if k := r.Outcome.Kind; k == model.Deferred || k == model.Unknown {
+		r.decision.Delay = max(r.decision.Delay, r.Delay)
 	}
 	b.held.Add(int64(r.Row.Size))
 	b.settles.add(r)

@@ -20,6 +20,7 @@ func registry() map[string]check {
 		poisonCheck(),
 		secretsCheck(),
 		deadCheck(),
+		alertsCheck(),
 		forcedClosesCheck(),
 		confirmTimeoutsCheck(),
 		hostileCheck(),

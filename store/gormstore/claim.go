@@ -23,7 +23,7 @@ const smallContent = 8000
 // Claim takes rows of one service that are due, oldest first, for the owner: in one short
 // transaction it locks them by the index, passing over what another claim holds, raises
 // version and claims, sets the lease, and reads by key the content that it does not have
-// yet. Two claims at the same time split the rows. The returned rows are the owner's until
+// yet, unless Bare. Two claims at the same time split the rows. The returned rows are the owner's until
 // the lease ends; measure that from before the call. A crash right after the commit costs
 // nothing but the lease: the rows are due again when it ends.
 //
@@ -48,12 +48,15 @@ func (s *Store) Claim(ctx context.Context, c model.Claim) (model.Claimed, error)
 		if err := s.lease(ctx, tx, c, out.Rows); err != nil {
 			return err
 		}
+		if c.Bare {
+			return nil
+		}
 		return s.completeRows(ctx, tx, out.Rows)
 	})
 	if err != nil {
 		return model.Claimed{}, err
 	}
-	if len(out.Rows) > 0 {
+	if len(out.Rows) > 0 && !c.Bare {
 		s.small.Store(!slices.ContainsFunc(out.Rows, func(t model.TransMessage) bool { return t.Size > smallContent }))
 	}
 	return out, nil
@@ -94,7 +97,7 @@ func (s *Store) lockDue(ctx context.Context, tx dbTx, c model.Claim) (list []mod
 // nothing to sort and nothing is locked beyond the limit.
 func (s *Store) dueQuery(c model.Claim) (query string, args []any) {
 	small := func(column string) string {
-		if !s.small.Load() {
+		if c.Bare || !s.small.Load() {
 			return "NULL"
 		}
 		return "CASE WHEN size <= " + strconv.Itoa(smallContent) + " THEN " + column + " END"
