@@ -18,20 +18,21 @@ import (
 
 // Compensator sends what is due; see the package comment. Make it with [New].
 type Compensator struct {
-	cfg        Config
-	log        *slog.Logger
-	pace       *pace
-	appetite   appetite
-	flight     *flight
-	breaker    *breaker
-	outage     outage
-	batcher    *settle.Batcher
-	notices    []*notices // by sink
-	chores     *chores
-	identityMu sync.Mutex
-	identity   string // of the store, in the locks' names
-	started    atomic.Bool
-	running    chan struct{} // one slot, taken by a run: one at a time, and Run waits for the last
+	cfg          Config
+	log          *slog.Logger
+	pace         *pace
+	appetite     appetite
+	flight       *flight
+	breaker      *breaker
+	outage       outage
+	batcher      *settle.Batcher
+	notices      []*notices // by sink
+	chores       *chores
+	identityMu   sync.Mutex
+	identity     string    // of the store, in the locks' names
+	suspectsTold time.Time // looked at by the run's goroutine alone
+	started      atomic.Bool
+	running      chan struct{} // one slot, taken by a run: one at a time, and Run waits for the last
 }
 
 // New returns a Compensator, or an error that names the field of cfg that is out of
@@ -170,6 +171,7 @@ func (c *Compensator) job(ctx, hard context.Context) {
 		return nil
 	})
 	c.breaker.forget()
+	c.suspectsWait()
 	switch {
 	case errors.Is(err, ErrLocked):
 		c.cfg.Observer.RunSkipped(SkipLocked)

@@ -105,10 +105,10 @@ func (n *notices) putBack(parts map[group]*Alert) {
 	}
 }
 
-// window is the time between two alerts of a group. Rows that wait are told again and
-// again for as long as they do, so less often.
+// window is the time between two alerts of a group. What lasts is told again and again for
+// as long as it does, so less often.
 func (s *sink) window(kind model.AlertKind) time.Duration {
-	if kind == model.AlertOldest {
+	if kind == model.AlertOldest || kind == model.AlertSuspects {
 		return max(s.cfg.AlertWindow, s.cfg.OldestReady)
 	}
 	return s.cfg.AlertWindow

@@ -74,6 +74,9 @@ type Config struct {
 	// DialTimeout bounds one dial with TLS and AMQP handshake. Defaults to 10 s; at
 	// least 100 ms.
 	DialTimeout time.Duration
+	// TrySuspects opens a second connection for a moment once the first is there, so that a
+	// limit that forbids it is known before a message needs it: see [Sender.SuspectsError].
+	TrySuspects bool
 	// Logger gets state changes, never one line per message. Nil discards.
 	Logger *slog.Logger
 	// Observer hears of state changes.

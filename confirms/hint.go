@@ -56,6 +56,9 @@ func dialHint(err error, secure bool) string {
 
 func brokerHint(e *amqp.Error) string {
 	switch {
+	case e.Code == amqp.NotAllowed && strings.Contains(e.Reason, "limit"):
+		return "a limit of connections is reached: a process needs one, and at times a second one for messages that " +
+			"must go alone; raise max-connections of the user or virtual host to twice the processes"
 	case e.Code == amqp.NotAllowed && strings.Contains(e.Reason, "not found"):
 		return "the virtual host does not exist: create it or correct its name"
 	case e.Code == amqp.NotAllowed && strings.Contains(e.Reason, "refused"), e == amqp.ErrVhost:

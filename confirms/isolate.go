@@ -11,6 +11,9 @@ import (
 // nobody that is its fault for certain, and no neighbour's loss.
 func (s *Sender) isolate(ctx context.Context) {
 	backoff := minBackoff
+	if s.cfg.TrySuspects {
+		s.trySuspects(ctx)
+	}
 	for generation := uint64(1); s.awaitSuspect(); generation++ {
 		if s.serveSuspects(ctx, generation) {
 			backoff = minBackoff
@@ -19,6 +22,52 @@ func (s *Sender) isolate(ctx context.Context) {
 		}
 		sleep(ctx, jitter(backoff))
 	}
+}
+
+// trySuspects finds out, once publishing works, whether a connection for suspects can be
+// had, and says so where it cannot.
+func (s *Sender) trySuspects(ctx context.Context) {
+	select {
+	case <-s.quarantine.gate.whenOn():
+	case <-s.stop:
+		return
+	}
+	d, _, err := s.dialForSuspects(ctx)
+	if err != nil {
+		return
+	}
+	_ = d.conn.CloseDeadline(time.Now().Add(minCloseGrace)) // it was a try
+	d.wire.kill()
+	<-d.wire.flushed
+}
+
+// SuspectsError returns why messages that must go alone wait: the last failed dial of their
+// connection. It is nil when none was needed yet or the last one could be made, and never
+// holds a secret.
+func (s *Sender) SuspectsError() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.state.suspectErr
+}
+
+// dialForSuspects connects to where the publishing connection is.
+func (s *Sender) dialForSuspects(ctx context.Context) (dialled, string, error) {
+	cfg := s.cfg
+	cfg.Name += " quarantine"
+	s.mu.Lock()
+	addr := s.state.addr
+	s.mu.Unlock()
+	d, err := cfg.dial(ctx, addr)
+	if err != nil && ctx.Err() != nil {
+		return d, addr, err
+	}
+	s.mu.Lock()
+	s.state.suspectErr = err
+	s.mu.Unlock()
+	if err != nil {
+		s.log.Warn("no connection for suspects: messages that must be sent alone wait", "error", err)
+	}
+	return d, addr, err
 }
 
 // awaitSuspect waits until a suspect is queued and may be sent; while it may not, it is
@@ -44,16 +93,8 @@ func (s *Sender) awaitSuspect() bool {
 // serveSuspects connects to where the publishing connection is and sends until the
 // connection ends. It reports whether there was one.
 func (s *Sender) serveSuspects(ctx context.Context, generation uint64) bool {
-	cfg := s.cfg
-	cfg.Name += " quarantine"
-	s.mu.Lock()
-	addr := s.state.addr
-	s.mu.Unlock()
-	d, err := cfg.dial(ctx, addr)
+	d, addr, err := s.dialForSuspects(ctx)
 	if err != nil {
-		if ctx.Err() == nil {
-			s.log.Warn("no connection for suspects", "error", err)
-		}
 		s.deferAll(s.quarantine, "no connection for suspects: "+err.Error())
 		return false
 	}

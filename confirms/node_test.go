@@ -239,3 +239,40 @@ func TestC28_C31_RefusalsSayWhyWithoutSecrets(t *testing.T) {
 		}
 	}
 }
+
+// E11: a user who may have one connection cannot send suspects alone. That is known at
+// start, said with what is needed, and over as soon as the limit is raised.
+func TestE11_ConnectionLimitIsSaid(t *testing.T) {
+	n, _ := onNode(t)
+	must(t, n.AddUser("one", "pass", ".*", ".*", ".*"))
+	_, err := n.Ctl("set_user_limits", "one", `{"max-connections":1}`)
+	must(t, err)
+	cfg := configFor(t, n.URLFor("one", "pass", "/"))
+	cfg.TrySuspects = true
+	s := open(t, cfg)
+	must(t, s.WaitReady(testCtx(t)))
+	eventually(t, "the limit is said at start", func() bool { return s.SuspectsError() != nil })
+	if text := s.SuspectsError().Error(); !strings.Contains(text, "raise max-connections") ||
+		!strings.Contains(text, "limit") || strings.Contains(text, "pass ") {
+		t.Errorf("said %q, want the broker's words and what is needed", text)
+	}
+	r := newResults(t)
+	id := r.send(s, message(t, "ex", "k"), alone)
+	other := r.send(s, message(t, "ex", "k"))
+	r.wait()
+	r.want(id, model.Deferred, model.CodeNotSent)
+	if o := r.outcome(other); o.Kind != model.Acked {
+		t.Errorf("a message that need not go alone: %v", o)
+	}
+	_, err = n.Ctl("set_user_limits", "one", `{"max-connections":2}`)
+	must(t, err)
+	eventually(t, "a suspect is sent after the limit was raised", func() bool {
+		again := newResults(t)
+		id := again.send(s, message(t, "ex", "k"), alone)
+		again.wait()
+		return again.outcome(id).Kind == model.Acked
+	})
+	if err := s.SuspectsError(); err != nil {
+		t.Errorf("with a connection for suspects: %v", err)
+	}
+}

@@ -8,6 +8,7 @@ type state struct {
 	generation uint64
 	addr       string
 	lastErr    error
+	suspectErr error // why there is no connection for suspects
 }
 
 // change applies f, which changes se's part of the state, if se is a present session, and

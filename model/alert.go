@@ -21,6 +21,9 @@ const (
 	AlertUnread AlertKind = "unread"
 	// AlertExchange: the broker refuses an exchange, or a topic of it; its rows wait.
 	AlertExchange AlertKind = "exchange-broken"
+	// AlertSuspects: messages that must be sent alone wait, since their connection cannot be
+	// opened.
+	AlertSuspects AlertKind = "suspects-wait"
 	// AlertOldest: a service's oldest READY row has waited for too long.
 	AlertOldest AlertKind = "oldest-ready"
 	// AlertClock: the database's clock has gone back; messages wait for longer than they should,

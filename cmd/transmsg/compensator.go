@@ -144,6 +144,7 @@ func (o *compensatorOptions) configs(a *app, log *slog.Logger) (compensator.Conf
 		return compensator.Config{}, confirms.Config{}, err
 	}
 	sender, err := o.amqp.config(a, "transmsg compensator", log)
+	sender.TrySuspects = true
 	if err != nil {
 		return compensator.Config{}, confirms.Config{}, err
 	}
