@@ -128,7 +128,7 @@ func nested(n int) any {
 // largestHeader is the length of the one header that fills the frame to the limit.
 func largestHeader(t *testing.T) int {
 	t.Helper()
-	m := normalize(t, model.Message{Headers: map[string]any{"big": ""}})
+	m := normalize(t, model.Message{RoutingKey: "q", Headers: map[string]any{"big": ""}})
 	return model.DefaultFrameMax - model.FrameHeadroom - model.HeaderFrameSize(&m)
 }
 

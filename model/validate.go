@@ -117,6 +117,10 @@ func checkStrings(m *Message) error {
 		// The broker strips them in a declare and not in a publish: never the same exchange.
 		return invalid("exchange", "must not contain CR or LF, got %q", m.Exchange)
 	}
+	if m.Exchange == "" && m.RoutingKey == "" {
+		return invalid("exchange", "and routing key are both empty: the default exchange routes by the queue's name, "+
+			"so that no queue can ever take the message")
+	}
 	if m.Exchange == "" && strings.HasPrefix(m.RoutingKey, directReplyTo) {
 		// Observed: with a token the broker cannot decode it closes the connection (541).
 		return invalid("routing_key", "must not be direct reply-to (%q): it names a channel, not a queue", m.RoutingKey)

@@ -30,7 +30,7 @@ func TestC16_ShortStringsAreBoundedInBytes(t *testing.T) {
 		t.Run(field, func(t *testing.T) {
 			t.Parallel()
 			try := func(s string) error {
-				m := model.Message{Exchange: "x"}
+				m := model.Message{Exchange: "x", RoutingKey: "q"}
 				*at(&m) = s
 				_, err := model.Normalize(m, testNow(), model.Limits{})
 				return err
@@ -73,7 +73,7 @@ func TestC16_HeaderNamesAreBoundedInBytes(t *testing.T) {
 func TestC16_MessageIDIsACanonicalUUID(t *testing.T) {
 	t.Parallel()
 	id := "0190a5b2-7a3e-7c11-8f00-00000000000a"
-	if got := normalize(t, model.Message{ID: id}); got.ID != id {
+	if got := normalize(t, model.Message{RoutingKey: "q", ID: id}); got.ID != id {
 		t.Errorf("got %s, want %s", got.ID, id)
 	}
 	for _, bad := range []string{
@@ -81,7 +81,7 @@ func TestC16_MessageIDIsACanonicalUUID(t *testing.T) {
 		"00000000-0000-0000-0000-000000000000", "0190a5b2-7a3e-7c11-8f00-00000000000g", strings.Repeat("x", 256), "1",
 		"0190a5b27-a3e-7c11-8f00-00000000000a",
 	} {
-		_, err := model.Normalize(model.Message{ID: bad}, testNow(), model.Limits{})
+		_, err := model.Normalize(model.Message{RoutingKey: "q", ID: bad}, testNow(), model.Limits{})
 		wantInvalid(t, err, "id", "UUID", bad[:1])
 	}
 }
@@ -144,20 +144,21 @@ func TestC23_ReservedHeadersAreRefused(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"CC", "BCC", "x-transmsg-id", "X-Transmsg-"} {
 		headers := map[string]any{name: []string{"q"}}
-		_, err := model.Normalize(model.Message{Headers: headers}, testNow(), model.Limits{})
+		_, err := model.Normalize(model.Message{RoutingKey: "q", Headers: headers}, testNow(), model.Limits{})
 		wantInvalid(t, err, `headers["`+name+`"]`, "is refused")
 		// The same in a row that was written by hand.
-		m := normalize(t, model.Message{})
+		m := normalize(t, model.Message{RoutingKey: "q"})
 		m.Headers = map[string]any{name: []any{"q"}}
 		wantInvalid(t, model.Check(&m, model.Limits{}), `headers["`+name+`"]`, "is refused")
 	}
-	normalize(t, model.Message{Headers: map[string]any{"cc": "q", "x-transmsg": 1, "t": map[string]any{"CC": "q"}}})
+	others := map[string]any{"cc": "q", "x-transmsg": 1, "t": map[string]any{"CC": "q"}}
+	normalize(t, model.Message{RoutingKey: "q", Headers: others})
 }
 
 func TestC22_HeadersFitOneFrame(t *testing.T) {
 	t.Parallel()
 	big := func(n int, l model.Limits) error {
-		m := model.Message{Headers: map[string]any{"big": strings.Repeat("x", n)}}
+		m := model.Message{RoutingKey: "q", Headers: map[string]any{"big": strings.Repeat("x", n)}}
 		_, err := model.Normalize(m, testNow(), l)
 		return err
 	}
@@ -179,7 +180,7 @@ func TestC22_HeadersFitOneFrame(t *testing.T) {
 func TestC18_BodyIsBounded(t *testing.T) {
 	t.Parallel()
 	size := func(n int, l model.Limits) error {
-		_, err := model.Normalize(model.Message{Body: make([]byte, n)}, testNow(), l)
+		_, err := model.Normalize(model.Message{RoutingKey: "q", Body: make([]byte, n)}, testNow(), l)
 		return err
 	}
 	for _, tc := range []struct{ limit, bound int }{{0, model.DefaultMaxBody}, {10, 10}} {
@@ -224,7 +225,7 @@ func TestC23_CheckCoversRowsWrittenByHand(t *testing.T) {
 func TestNormalizeFillsDefaults(t *testing.T) {
 	t.Parallel()
 	now := testNow().Add(999 * time.Millisecond).In(time.FixedZone("far", 3600))
-	m, err := model.Normalize(model.Message{}, now, model.Limits{})
+	m, err := model.Normalize(model.Message{RoutingKey: "q"}, now, model.Limits{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -234,7 +235,7 @@ func TestNormalizeFillsDefaults(t *testing.T) {
 	if m.ID == "" || m.Headers != nil {
 		t.Errorf("got id %q and headers %v", m.ID, m.Headers)
 	}
-	given := model.Message{Properties: model.Properties{Timestamp: time.Unix(5, 999)}}
+	given := model.Message{RoutingKey: "q", Properties: model.Properties{Timestamp: time.Unix(5, 999)}}
 	if ts := normalize(t, given).Properties.Timestamp; ts != time.Unix(5, 0).UTC() {
 		t.Errorf("got timestamp %v, want whole seconds", ts)
 	}
@@ -243,7 +244,8 @@ func TestNormalizeFillsDefaults(t *testing.T) {
 func TestNormalizeCopiesBodyAndHeaders(t *testing.T) {
 	t.Parallel()
 	inner, list, raw, body := map[string]any{"a": 1}, []any{"a"}, []byte("a"), []byte("body")
-	in := model.Message{Body: body, Headers: map[string]any{"t": inner, "l": list, "x": raw, "typed": []string{"a"}}}
+	headers := map[string]any{"t": inner, "l": list, "x": raw, "typed": []string{"a"}}
+	in := model.Message{RoutingKey: "q", Body: body, Headers: headers}
 	m := normalize(t, in)
 	want := normalize(t, in)
 	want.ID = m.ID

@@ -10,8 +10,6 @@ import (
 	"github.com/transmsg/transmsg/model"
 )
 
-var errEnded = errors.New("publisher: Tx.Commit was called before: a Tx is for one transaction")
-
 // Commit commits the transaction by calling commit, which is the Commit of the caller's
 // own handle, and sends what was published through t:
 //
@@ -32,7 +30,8 @@ var errEnded = errors.New("publisher: Tx.Commit was called before: a Tx is for o
 //
 // Nil means that every message is there. Errors, by errors.Is; those about rows are a
 // [*model.StoreError] with the ids concerned:
-//   - [model.ErrNotStored]: not committed, rolled back.
+//   - [model.ErrNotStored]: not committed, rolled back: a Publish had failed (the text says
+//     which and why; its error is wrapped), or ctx ended.
 //   - [model.ErrTxMustRollBack]: as Publish; not committed.
 //   - [model.ErrClosed]: the publisher was closed before; not committed, rolled back.
 //   - [model.ErrRowsMissing]: the commit returned nil, and these rows are not there
@@ -42,47 +41,125 @@ var errEnded = errors.New("publisher: Tx.Commit was called before: a Tx is for o
 //     they cannot be read back now or a compensator may have delivered and deleted them.
 //     The rows that exist are sent by a compensator.
 func (t *Tx) Commit(ctx context.Context, commit func() error) ([]*Receipt, error) {
+	if err := t.usable(); err != nil {
+		return nil, err
+	}
+	if commit == nil {
+		return nil, errNoCommit
+	}
 	t.mu.Lock()
-	ended, flights, since := t.ended, t.pending, t.since
+	flights, since, failed := t.pending, t.since, t.failed
 	t.ended, t.pending = true, nil
 	t.mu.Unlock()
-	if ended {
-		return nil, errEnded
+	switch {
+	case len(failed) > 0:
+		return nil, t.refused(ctx, failed[0], flightIDs(flights))
+	case ctx.Err() != nil:
+		return nil, t.late(ctx, flights, since)
+	case len(flights) == 0:
+		return nil, t.commit(ctx, commit, nil, since)
 	}
-	if len(flights) > 0 {
-		if err := t.p.enter(1); err != nil {
-			t.rollBack()
-			return nil, err
-		}
-		defer t.p.leave()
-		var err error
-		if since, err = t.extend(ctx, flights, since); err != nil {
-			t.rollBack()
-			return nil, err
-		}
+	if err := t.p.enter(1); err != nil {
+		t.rollBack()
+		return nil, err
 	}
-	if err := commit(); err != nil {
-		return nil, fmt.Errorf("publisher: commit: %w",
-			&model.StoreError{Kind: model.ErrStoreUnknown, IDs: flightIDs(flights), Err: err})
+	defer t.p.leave()
+	since, err := t.extend(ctx, flights, since)
+	if err != nil {
+		t.rollBack()
+		return nil, err
 	}
-	if len(flights) == 0 {
-		return nil, nil
+	if err := t.commit(ctx, commit, flights, since); err != nil {
+		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), afterCommit)
 	defer cancel()
 	return t.committed(ctx, flights, since)
 }
 
+// commit calls the caller's commit and says what its error means.
+func (t *Tx) commit(ctx context.Context, commit func() error, flights []*flight, since time.Time) error {
+	err := commit()
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, sql.ErrTxDone), endedBefore(err):
+		return t.over(ctx, flights, since)
+	}
+	return fmt.Errorf("publisher: commit: %w",
+		&model.StoreError{Kind: model.ErrStoreUnknown, IDs: flightIDs(flights), Err: err})
+}
+
+// endedBefore recognises what database/sql itself answers before it asks the driver; a
+// driver whose COMMIT was cut short wraps the context's error.
+func endedBefore(err error) bool {
+	return err == context.Canceled || err == context.DeadlineExceeded //nolint:errorlint // see above
+}
+
+// late ends a transaction whose context has ended before its commit.
+func (t *Tx) late(ctx context.Context, flights []*flight, since time.Time) error {
+	ended, ok := t.rollBack()
+	switch {
+	case !ok:
+		return fmt.Errorf("publisher: not committed: %w", &model.StoreError{
+			Kind: model.ErrTxMustRollBack, IDs: flightIDs(flights), Err: context.Cause(ctx),
+		})
+	case ended: // most often database/sql was first
+		return t.over(ctx, flights, since)
+	}
+	return notCommitted(flights, ctxEnded(ctx))
+}
+
+// over is the error for a transaction that had ended before its commit: database/sql has
+// rolled it back because the context of its BeginTx ended, or somebody has ended it by
+// the handle's own Commit or Rollback. What is in the table tells.
+func (t *Tx) over(ctx context.Context, flights []*flight, since time.Time) error {
+	cause := errors.New("the transaction had ended before: the context of its BeginTx ended and database/sql rolled " +
+		"it back, or the handle's own Commit or Rollback was called, which is Tx.Commit's to do")
+	if ctx.Err() != nil {
+		cause = ctxEnded(ctx)
+	}
+	if len(flights) == 0 {
+		return notCommitted(nil, cause)
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), afterCommit)
+	defer cancel()
+	states, err := t.p.cfg.Store.ReadBack(ctx, flightIDs(flights))
+	if err == nil && len(states) == 0 && t.p.held(flights, since) {
+		return notCommitted(flights, cause)
+	}
+	if err == nil && len(states) > 0 {
+		cause = errors.New("the transaction was committed by the handle's own Commit, which is Tx.Commit's to do: " +
+			"its messages are stored, and a compensator sends them")
+	}
+	return fmt.Errorf("publisher: commit: %w",
+		&model.StoreError{Kind: model.ErrStoreUnknown, IDs: flightIDs(flights), Err: errors.Join(cause, err)})
+}
+
+func notCommitted(flights []*flight, cause error) error {
+	return fmt.Errorf("publisher: not committed: %w",
+		&model.StoreError{Kind: model.ErrNotStored, IDs: flightIDs(flights), Err: cause})
+}
+
+// ctxEnded says that the context ended, with its cause.
+func ctxEnded(ctx context.Context) error {
+	return fmt.Errorf("the context ended before the commit, and the transaction was rolled back: %w",
+		context.Cause(ctx))
+}
+
 // rollBack ends a transaction that is not committed, where the handle can: *sql.Tx and
-// gorm's do, a *sql.Conn does not.
-func (t *Tx) rollBack() {
+// gorm's do, a *sql.Conn does not. It returns whether it had ended before.
+func (t *Tx) rollBack() (ended, ok bool) {
 	handle, ok := t.exec.(interface{ Rollback() error })
 	if !ok {
-		return
+		return false, false
 	}
-	if err := handle.Rollback(); err != nil && !errors.Is(err, sql.ErrTxDone) {
+	err := handle.Rollback()
+	ended = errors.Is(err, sql.ErrTxDone)
+	if err != nil && !ended { // the connection is gone, and the transaction with it
 		t.p.log.Warn("roll back", "error", err)
 	}
+	return ended, true
 }
 
 // extend gives the rows of a transaction that has been open for long a new lease through
@@ -136,18 +213,9 @@ func (p *Publisher) missing(missing []*flight, there int, since time.Time) error
 	if len(missing) == 0 {
 		return nil
 	}
-	held := true
-	for _, f := range missing {
-		// A row that waits for its NotBefore has no lease: it is anybody's from then on.
-		lease := p.cfg.Grace
-		if f.delay > 0 {
-			lease = f.delay
-		}
-		held = held && elapsed(since) < lease
-	}
 	err := &model.StoreError{Kind: model.ErrRowsMissing, IDs: flightIDs(missing)}
 	switch {
-	case !held:
+	case !p.held(missing, since):
 		err.Kind = model.ErrStoreUnknown
 		err.Err = errors.New("the rows are not there after a commit that returned nil, but their lease had ended: " +
 			"the transaction was rolled back after all, or a compensator has delivered them")
@@ -159,4 +227,19 @@ func (p *Publisher) missing(missing []*flight, there int, since time.Time) error
 			"or the read went to a replica")
 	}
 	return fmt.Errorf("publisher: %w", err)
+}
+
+// held says whether nobody else can have had any of the rows since.
+func (p *Publisher) held(flights []*flight, since time.Time) bool {
+	for _, f := range flights {
+		// A row that waits for its NotBefore has no lease: it is anybody's from then on.
+		lease := p.cfg.Grace
+		if f.delay > 0 {
+			lease = f.delay
+		}
+		if elapsed(since) >= lease {
+			return false
+		}
+	}
+	return true
 }

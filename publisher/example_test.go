@@ -24,7 +24,7 @@ func placeOrder(ctx context.Context, db *sql.DB, pub *publisher.Publisher, order
 	}
 	msg.Key = order.Number // "where is order 4711?"
 
-	return publisher.InTx(ctx, pub, db, nil, func(tx *sql.Tx, out *publisher.Tx) error {
+	return publisher.InTx(ctx, pub, db, nil, func(ctx context.Context, tx *sql.Tx, out *publisher.Tx) error {
 		if _, err := tx.ExecContext(ctx, "INSERT INTO orders (number, amount) VALUES (?, ?)",
 			order.Number, order.Amount); err != nil {
 			return err

@@ -2,6 +2,7 @@ package publisher
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -30,6 +31,9 @@ func (r *Receipt) Done() <-chan struct{} { return r.done }
 // ends first. The message is stored either way. Only acked means that a queue has it;
 // after any other outcome the row is kept and a compensator tries again.
 func (r *Receipt) Wait(ctx context.Context) (model.Outcome, error) {
+	if r == nil || r.done == nil {
+		return model.Outcome{}, errNoReceipt
+	}
 	select {
 	case <-r.done:
 		return r.outcome, nil
@@ -49,6 +53,8 @@ func (r *Receipt) Wait(ctx context.Context) (model.Outcome, error) {
 func (r *Receipt) Err(ctx context.Context) error {
 	o, err := r.Wait(ctx)
 	switch {
+	case errors.Is(err, errNoReceipt):
+		return err
 	case err != nil:
 		return fmt.Errorf("publisher: wait for the outcome of %s: %w", r.id, err)
 	case o.Kind != model.Acked:

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/libtnb/sqlite"
 	amqp "github.com/rabbitmq/amqp091-go"
 	"gorm.io/driver/mysql"
 	"gorm.io/driver/postgres"
@@ -31,11 +32,13 @@ type stack struct {
 	store  *gormstore.Store
 	broker *amqptest.Client
 	dsn    string
+
+	dialect string
 }
 
 func newStack(t *testing.T, dialect string) *stack {
 	t.Helper()
-	s := &stack{}
+	s := &stack{dialect: dialect}
 	var storeDSN string
 	switch dialect {
 	case "mysql":
@@ -216,15 +219,17 @@ func TestC38_OnlyCommittedMessagesAreSent(t *testing.T) {
 			s := newStack(t, d)
 			db, gdb := s.callersPool(t, d)
 			ctx := t.Context()
-			undo := func(_ *sql.Tx, out *publisher.Tx) error {
+			undo := func(ctx context.Context, _ *sql.Tx, out *publisher.Tx) error {
 				return errors.Join(out.Publish(ctx, msg("k")), errUndo)
 			}
 			if err := publisher.InTx(ctx, s.pub, db, nil, undo); !errors.Is(err, errUndo) {
 				t.Errorf("rolled back: %v, want the function's error", err)
 			}
-			keep := func(_ *sql.Tx, out *publisher.Tx) error { return out.Publish(ctx, msg("k"), msg("k")) }
+			keep := func(ctx context.Context, _ *sql.Tx, out *publisher.Tx) error {
+				return out.Publish(ctx, msg("k"), msg("k"))
+			}
 			must(t, publisher.InTx(ctx, s.pub, db, nil, keep))
-			must(t, gormtx.Transaction(ctx, s.pub, gdb, func(tx *gorm.DB, out *publisher.Tx) error {
+			nested := func(ctx context.Context, tx *gorm.DB, out *publisher.Tx) error {
 				must(t, out.Publish(ctx, msg("k")))
 				err := tx.Transaction(func(*gorm.DB) error {
 					return errors.Join(out.Publish(ctx, msg("k")), errUndo)
@@ -233,14 +238,15 @@ func TestC38_OnlyCommittedMessagesAreSent(t *testing.T) {
 					return err
 				}
 				return nil
-			}))
-			err := gormtx.Transaction(ctx, s.pub, gdb, func(tx *gorm.DB, _ *publisher.Tx) error {
+			}
+			must(t, gormtx.Transaction(ctx, s.pub, gdb, nested))
+			err := gormtx.Transaction(ctx, s.pub, gdb, func(ctx context.Context, tx *gorm.DB, _ *publisher.Tx) error {
 				return gormtx.Transaction(ctx, s.pub, tx, nil)
 			})
 			if !errors.Is(err, gormtx.ErrNested) {
 				t.Errorf("nested: %v, want ErrNested", err)
 			}
-			err = publisher.InTx(ctx, s.pub, db, nil, func(tx *sql.Tx, out *publisher.Tx) error {
+			err = publisher.InTx(ctx, s.pub, db, nil, func(ctx context.Context, tx *sql.Tx, out *publisher.Tx) error {
 				must(t, out.Publish(ctx, msg("k")))
 				return tx.Rollback() // swallowed: the commit below fails, nothing is sent
 			})
@@ -263,10 +269,13 @@ func TestC38_OnlyCommittedMessagesAreSent(t *testing.T) {
 func (s *stack) callersPool(t *testing.T, dialect string) (*sql.DB, *gorm.DB) {
 	t.Helper()
 	var dial gorm.Dialector
-	if dialect == "mysql" {
+	switch dialect {
+	case "mysql":
 		dial = mysql.Open(s.dsn)
-	} else {
+	case "postgres":
 		dial = postgres.Open(s.dsn)
+	default:
+		dial = sqlite.Open("file:" + s.dsn + "?_pragma=busy_timeout(10000)&_txlock=immediate")
 	}
 	gdb, err := gorm.Open(dial, &gorm.Config{Logger: logger.Discard})
 	must(t, err)
@@ -292,7 +301,7 @@ func TestC34_SwallowedDeadlockSendsNothing(t *testing.T) {
 	_, err = db.ExecContext(ctx, "INSERT INTO business VALUES (1, 0), (2, 0)")
 	must(t, err)
 	m := msg("k")
-	err = publisher.InTx(ctx, s.pub, db, nil, func(tx *sql.Tx, out *publisher.Tx) error {
+	err = publisher.InTx(ctx, s.pub, db, nil, func(ctx context.Context, tx *sql.Tx, out *publisher.Tx) error {
 		must(t, out.Publish(ctx, m))
 		return deadlock(ctx, t, db, tx)
 	})

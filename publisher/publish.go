@@ -31,7 +31,13 @@ import (
 //
 // A repeat with an id that is stored with equal content is success: the receipt is
 // deferred and nothing is sent twice.
+//
+// Inside a transaction it is refused with [ErrInTx], where ctx knows of it: [Tx.Publish] is
+// meant.
 func (p *Publisher) Publish(ctx context.Context, m model.Message) (*Receipt, error) {
+	if err := p.outside(ctx, "Publisher.Publish"); err != nil {
+		return nil, err
+	}
 	flights, err := p.publish(ctx, []model.Message{m})
 	if err != nil {
 		return nil, err
@@ -45,6 +51,9 @@ func (p *Publisher) Publish(ctx context.Context, m model.Message) (*Receipt, err
 // large batches are stored by several INSERTs in one transaction. An empty batch does
 // nothing.
 func (p *Publisher) PublishBatch(ctx context.Context, ms []model.Message) ([]*Receipt, error) {
+	if err := p.outside(ctx, "Publisher.PublishBatch"); err != nil {
+		return nil, err
+	}
 	if len(ms) == 0 {
 		return nil, nil
 	}
@@ -57,6 +66,14 @@ func (p *Publisher) PublishBatch(ctx context.Context, ms []model.Message) ([]*Re
 		receipts[i] = &f.receipt
 	}
 	return receipts, nil
+}
+
+// outside refuses a call that is not usable, or inside a transaction that ctx knows.
+func (p *Publisher) outside(ctx context.Context, call string) error {
+	if err := p.usable(); err != nil {
+		return err
+	}
+	return refuseInTx(ctx, call, "call Publish of its Tx", 2)
 }
 
 func (p *Publisher) publish(ctx context.Context, ms []model.Message) ([]*flight, error) {

@@ -63,6 +63,9 @@ func Open(cfg Config) (*Publisher, error) {
 // their leases end. A second Close waits like the first. It does not close Store and
 // Sender.
 func (p *Publisher) Close(ctx context.Context) error {
+	if err := p.usable(); err != nil {
+		return err
+	}
 	p.mu.Lock()
 	if !p.closed {
 		p.closed = true
@@ -100,8 +103,12 @@ type Stats struct {
 	OldestDue time.Duration // how long the service's oldest due row has been due, checked once a minute
 }
 
-// Stats returns the figures of this process. It does no I/O.
+// Stats returns the figures of this process; those of a nil Publisher are zero. It does no
+// I/O.
 func (p *Publisher) Stats() Stats {
+	if p.usable() != nil {
+		return Stats{}
+	}
 	p.mu.Lock()
 	n := p.active
 	p.mu.Unlock()

@@ -9,11 +9,11 @@ import (
 )
 
 // Mark is a moment in a transaction, to which it may be rolled back; see [Tx.Mark].
-type Mark struct{ pending int }
+type Mark struct{ pending, failed int }
 
 // Savepoint runs fn inside a savepoint of the transaction, and rolls back to it when fn
 // returns an error or panics; both come back unchanged. Messages that fn published do not
-// exist then, and the rest of the transaction goes on:
+// exist then, what failed in it does not count, and the rest of the transaction goes on:
 //
 //	err := out.Savepoint(ctx, func() error {
 //		if _, err := tx.ExecContext(ctx, "UPDATE stock SET n = n - 1 WHERE id = ?", id); err != nil {
@@ -32,6 +32,9 @@ type Mark struct{ pending int }
 // Where the savepoint cannot be set, or not be rolled back, the error is
 // [model.ErrTxMustRollBack]; after a deadlock, for instance, the server has rolled back all.
 func (t *Tx) Savepoint(ctx context.Context, fn func() error) error {
+	if err := t.usable(); err != nil {
+		return err
+	}
 	t.mu.Lock()
 	t.savepoints++
 	name := fmt.Sprintf("transmsg_%d", t.savepoints)
@@ -70,23 +73,33 @@ func (t *Tx) undo(ctx context.Context, name string, mark Mark) error {
 }
 
 // broken is the error for a statement on the caller's handle that left the transaction in
-// a state that nobody knows.
+// a state that nobody knows. It cannot be committed.
 func (t *Tx) broken(what string, err error) error {
-	return fmt.Errorf("publisher: %s: %w", what, &model.StoreError{Kind: model.ErrTxMustRollBack, Err: err})
+	err = fmt.Errorf("publisher: %s: %w", what, &model.StoreError{Kind: model.ErrTxMustRollBack, Err: err})
+	t.remember(&failure{call: "Tx.Savepoint", err: err})
+	return err
 }
 
 // Mark returns the present moment, for who sets savepoints by SQL text of his own: call it
 // right after the SAVEPOINT, and [Tx.RolledBackTo] after a ROLLBACK TO SAVEPOINT.
 func (t *Tx) Mark() Mark {
+	if t.usable() != nil {
+		return Mark{}
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return Mark{pending: len(t.pending)}
+	return Mark{pending: len(t.pending), failed: len(t.failed)}
 }
 
 // RolledBackTo tells the Tx that its transaction has been rolled back to m: what was
-// published since does not exist, and Commit does not miss it.
+// published since does not exist, and Commit does not miss it; what failed since does not
+// count.
 func (t *Tx) RolledBackTo(m Mark) {
+	if t.usable() != nil {
+		return
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.pending = t.pending[:min(m.pending, len(t.pending))]
+	t.failed = t.failed[:min(m.failed, len(t.failed))]
 }

@@ -20,17 +20,24 @@ type Tx struct {
 	exec Execer
 
 	mu         sync.Mutex
-	ended      bool // Commit was called
+	ended      bool // Commit was called, or the transaction rolled back by its wrapper
+	failed     []*failure
 	pending    []*flight
 	since      time.Time // just before the first INSERT
 	savepoints int       // set so far, for their names
 }
 
-// Tx borrows the caller's transaction. It does no I/O.
+// Tx borrows the caller's transaction. It does no I/O. [InTx] hands its function a context
+// that knows of the transaction; by hand that is [Tx.Context].
 func (p *Publisher) Tx(exec Execer) *Tx { return &Tx{p: p, exec: exec} }
 
 // Publish stores the messages through the caller's transaction, at its isolation level,
 // and sends nothing. They exist if and when the transaction commits.
+//
+// The Tx remembers the first error: [Tx.Commit] then refuses to commit, so that a handler
+// which overlooks it does not store an order without its message. What failed inside a
+// savepoint that was rolled back does not count. Who can do without the message says so:
+// [Tx.TryPublish].
 //
 // [model.ErrInvalid] (with the index of the message) and [model.ErrClosed] leave the
 // transaction untouched. Any other error is [model.ErrTxMustRollBack] with the driver's
@@ -38,24 +45,73 @@ func (p *Publisher) Tx(exec Execer) *Tx { return &Tx{p: p, exec: exec} }
 // roll back and run the whole transaction again. Nothing is ever retried on the caller's
 // handle.
 func (t *Tx) Publish(ctx context.Context, ms ...model.Message) error {
+	if err := t.usable(); err != nil {
+		return err
+	}
 	if len(ms) == 0 {
 		return nil
 	}
-	if err := t.p.enter(1); err != nil {
+	err := t.p.during(func() error {
+		flights, err := t.p.prepare(ms)
+		if err != nil {
+			return fmt.Errorf("publisher: %w", err)
+		}
+		return t.insert(ctx, flights)
+	})
+	if err != nil {
+		t.remember(&failure{call: calledAt("Tx.Publish", 1), err: err})
+	}
+	return err
+}
+
+// TryPublish is Publish for messages that the transaction can do without: after an error
+// the transaction may go on and commit, and none of these messages exists.
+//
+//	if err := out.TryPublish(ctx, hint); err != nil {
+//		log.Warn("the order goes on without the hint", "error", err)
+//	}
+//
+// What can fail in the database is done inside a savepoint of its own, at the price of two
+// more statements. Where that cannot be rolled back (the connection broke, or a deadlock
+// has ended the transaction), the error is [model.ErrTxMustRollBack], and the commit is
+// refused as after Publish.
+func (t *Tx) TryPublish(ctx context.Context, ms ...model.Message) error {
+	if err := t.usable(); err != nil {
 		return err
 	}
-	defer t.p.leave()
-	flights, err := t.p.prepare(ms)
-	if err != nil {
+	if len(ms) == 0 {
+		return nil
+	}
+	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("publisher: %w", err)
 	}
+	return t.p.during(func() error {
+		flights, err := t.p.prepare(ms)
+		if err != nil {
+			return fmt.Errorf("publisher: %w", err)
+		}
+		return t.Savepoint(ctx, func() error { return t.insert(ctx, flights) })
+	})
+}
+
+// during runs f as a call of the publisher, unless that is closed.
+func (p *Publisher) during(f func() error) error {
+	if err := p.enter(1); err != nil {
+		return err
+	}
+	defer p.leave()
+	return f()
+}
+
+// insert stores the flights through the caller's handle.
+func (t *Tx) insert(ctx context.Context, flights []*flight) error {
 	drafts := make([]model.Draft, len(flights))
 	for i, f := range flights {
 		// Leased even if the broker is down: who sends is decided after the commit.
 		drafts[i] = t.p.draft(f, f.delay == 0)
 	}
 	since := time.Now()
-	err = t.p.cfg.Store.InsertTx(ctx, t.exec, drafts)
+	err := t.p.cfg.Store.InsertTx(ctx, t.exec, drafts)
 	if err != nil {
 		err = &model.StoreError{Kind: model.ErrTxMustRollBack, IDs: flightIDs(flights), Err: err}
 	}

@@ -1,6 +1,7 @@
 package publisher_test
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"testing"
@@ -55,8 +56,10 @@ func TestTxErrorsSayWhatToDo(t *testing.T) {
 		t.Errorf("driver error: %v, want ErrTxMustRollBack around it", err)
 	}
 	s.err = nil
-	if rs, err := tx.Commit(t.Context(), done); len(rs) != 0 || err != nil {
-		t.Errorf("nothing was published, got %v, %v", rs, err)
+	handle := &fakeTx{}
+	tx = p.Tx(handle)
+	if rs, err := tx.Commit(t.Context(), handle.Commit); len(rs) != 0 || err != nil || handle.commits != 1 {
+		t.Errorf("nothing was published, got %v, %v, %d commits", rs, err, handle.commits)
 	}
 }
 
@@ -242,7 +245,7 @@ func TestA2_WhatCannotBeReadBackIsAnError(t *testing.T) {
 	m := msg("a")
 	m.ID = model.NewID()
 	handle := &fakeTx{}
-	err := publisher.Run(t.Context(), p, handle, func(out *publisher.Tx) error {
+	err := publisher.Run(t.Context(), p, handle, func(ctx context.Context, out *publisher.Tx) error {
 		err := out.Publish(t.Context(), m)
 		s.err = errDown
 		return err

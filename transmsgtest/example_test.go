@@ -18,7 +18,7 @@ var errNoStock = errors.New("no stock")
 
 // placeOrder is the code under test of these examples.
 func placeOrder(ctx context.Context, db *sql.DB, pub *publisher.Publisher, number string, fail error) error {
-	return publisher.InTx(ctx, pub, db, nil, func(_ *sql.Tx, out *publisher.Tx) error {
+	return publisher.InTx(ctx, pub, db, nil, func(ctx context.Context, _ *sql.Tx, out *publisher.Tx) error {
 		msg := model.Message{Exchange: "orders", RoutingKey: "order.placed", Key: number, Body: []byte(number)}
 		if err := out.Publish(ctx, msg); err != nil {
 			return err
@@ -83,7 +83,7 @@ func TestOutageDefers(t *testing.T) {
 func TestGormSavepoint(t *testing.T) {
 	t.Parallel()
 	env := transmsgtest.New(t)
-	err := gormtx.Transaction(t.Context(), env.Publisher, env.Gorm, func(tx *gorm.DB, out *publisher.Tx) error {
+	order := func(_ context.Context, tx *gorm.DB, out *publisher.Tx) error {
 		if err := out.Publish(t.Context(), model.Message{Exchange: "orders", RoutingKey: "kept"}); err != nil {
 			return err
 		}
@@ -97,8 +97,8 @@ func TestGormSavepoint(t *testing.T) {
 			return err
 		}
 		return nil
-	})
-	if err != nil {
+	}
+	if err := gormtx.Transaction(t.Context(), env.Publisher, env.Gorm, order); err != nil {
 		t.Fatal(err)
 	}
 	env.RequireSent(t, "orders", "kept")

@@ -78,7 +78,7 @@ func (d *demo) transactions(ctx context.Context, n int) error {
 		m := d.message(keyPaid)
 		refuse := d.random.IntN(10) == 0
 		total := d.random.IntN(1000)
-		err := publisher.InTx(ctx, d.pub, d.business, nil, func(tx *sql.Tx, out *publisher.Tx) error {
+		order := func(ctx context.Context, tx *sql.Tx, out *publisher.Tx) error {
 			_, err := tx.ExecContext(ctx, "INSERT INTO orders (message_id, total) VALUES (?, ?)", m.ID, total)
 			if err != nil {
 				return err
@@ -90,7 +90,8 @@ func (d *demo) transactions(ctx context.Context, n int) error {
 				return errRolledBack
 			}
 			return nil
-		})
+		}
+		err := publisher.InTx(ctx, d.pub, d.business, nil, order)
 		switch {
 		case errors.Is(err, errRolledBack):
 			d.rolledBack[m.ID] = true

@@ -68,7 +68,7 @@ func (b *business) withMessage(ctx context.Context, p *product, callers, n int, 
 			m := m
 			m.ID = uuid.Must(uuid.NewV7()).String() // no receipt tells it
 			ids[next.Add(1)-1] = m.ID
-			return publisher.InTx(ctx, pub, b.db, nil, func(tx *sql.Tx, out *publisher.Tx) error {
+			return publisher.InTx(ctx, pub, b.db, nil, func(ctx context.Context, tx *sql.Tx, out *publisher.Tx) error {
 				if err := addOrder(ctx, tx, p.sc.Kind); err != nil {
 					return err
 				}

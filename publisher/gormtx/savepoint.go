@@ -1,6 +1,7 @@
 package gormtx
 
 import (
+	"context"
 	"sync"
 
 	"gorm.io/gorm"
@@ -8,15 +9,15 @@ import (
 	"github.com/transmsg/transmsg/publisher"
 )
 
-// watched returns tx with a dialect that tells out what savepoints do to the messages.
+// watched returns tx with ctx and with a dialect that tells out what savepoints do to the messages.
 // gorm sets those of nested transactions through it. The connection stays gorm's own,
 // since callers take it out of the statement.
-func watched(tx *gorm.DB, out *publisher.Tx) *gorm.DB {
+func watched(ctx context.Context, tx *gorm.DB, out *publisher.Tx) *gorm.DB {
+	tx = tx.WithContext(ctx) // with a Config of its own: the caller's stays as it is
 	inner, ok := tx.Dialector.(gorm.SavePointerDialectorInterface)
 	if !ok {
 		return tx
 	}
-	tx = tx.Session(&gorm.Session{}) // a Config of its own: the caller's stays as it is
 	tx.Dialector = &dialect{
 		Dialector: tx.Dialector, savepoints: inner, out: out, marks: map[string]publisher.Mark{},
 	}
@@ -47,6 +48,7 @@ func (d *dialect) SavePoint(tx *gorm.DB, name string) error {
 // RollbackTo implements [gorm.SavePointerDialectorInterface].
 func (d *dialect) RollbackTo(tx *gorm.DB, name string) error {
 	if err := d.savepoints.RollbackTo(tx, name); err != nil {
+		d.out.Refuse(err) // gorm drops it, and what the savepoint was to undo is there
 		return err
 	}
 	d.mu.Lock()

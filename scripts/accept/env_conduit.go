@@ -51,7 +51,7 @@ type sqlConduit struct{ *table }
 func (c sqlConduit) close() error { return c.db.Close() }
 
 func (c sqlConduit) transaction(ctx context.Context, p *publisher.Publisher, fn func(session) error) error {
-	return publisher.InTx(ctx, p, c.db, nil, func(tx *sql.Tx, out *publisher.Tx) error {
+	return publisher.InTx(ctx, p, c.db, nil, func(ctx context.Context, tx *sql.Tx, out *publisher.Tx) error {
 		return fn(c.session(tx, out))
 	})
 }
@@ -90,7 +90,7 @@ func (c gormConduit) close() error {
 }
 
 func (c gormConduit) transaction(ctx context.Context, p *publisher.Publisher, fn func(session) error) error {
-	return gormtx.Transaction(ctx, p, c.db, func(tx *gorm.DB, out *publisher.Tx) error {
+	return gormtx.Transaction(ctx, p, c.db, func(ctx context.Context, tx *gorm.DB, out *publisher.Tx) error {
 		return fn(gormSession(tx, out))
 	})
 }

@@ -26,7 +26,7 @@ func (c *caller) transaction(ctx context.Context, end error) error {
 	}
 	_, err := c.call(ctx, is, func(ctx context.Context) (verdict, error) {
 		committing := false
-		err := publisher.InTx(ctx, c.pub, c.db, nil, func(tx *sql.Tx, out *publisher.Tx) error {
+		err := publisher.InTx(ctx, c.pub, c.db, nil, func(ctx context.Context, tx *sql.Tx, out *publisher.Tx) error {
 			if err := c.business(ctx, tx, out, is); err != nil {
 				return err
 			}
