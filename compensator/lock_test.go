@@ -13,9 +13,10 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/transmsg/transmsg/compensator"
+	"github.com/transmsg/transmsg/internal/dbtest"
 )
 
-const sharedRedis = "127.0.0.1:6379"
+var sharedRedis = dbtest.Redis()
 
 func redisClient(t *testing.T, addr string) *redis.Client {
 	t.Helper()

@@ -71,44 +71,47 @@ port_open() {
 }
 
 # management_get prints the answer of RabbitMQ's management API to GET $1 as guest; non-zero unless it is a 200.
+# It and the questions below take another port than the server's own as their last argument.
 management_get() {
   local answer
   # shellcheck disable=SC2016 # the inner shell expands these
   answer=$(bounded 5 bash -c '
-    exec 3<>/dev/tcp/127.0.0.1/15672 || exit 1
+    exec 3<>"/dev/tcp/127.0.0.1/$2" || exit 1
     printf "GET %s HTTP/1.0\r\nAuthorization: Basic Z3Vlc3Q6Z3Vlc3Q=\r\n\r\n" "$1" >&3
-    cat <&3' management_get "$1" 2>/dev/null) || return 1
+    cat <&3' management_get "$1" "${2:-15672}" 2>/dev/null) || return 1
   [[ $answer == HTTP/1.?" 200"* ]] || return 1
   printf '%s\n' "$answer"
 }
 
 # rabbitmq_amqp_answers: the node opens an AMQP 0-9-1 conversation (a method frame with connection.start).
+# shellcheck disable=SC2120 # services.sh and rabbitmq_answers ask the default port, engines.sh another one
 rabbitmq_amqp_answers() {
-  [[ $(ask 5672 'AMQP\x00\x00\x09\x01' 11) == 010000????????000a000a ]]
+  [[ $(ask "${1:-5672}" 'AMQP\x00\x00\x09\x01' 11) == 010000????????000a000a ]]
 }
 
 rabbitmq_management_answers() { management_get /api/whoami >/dev/null; }
 
+# shellcheck disable=SC2119 # the default port
 rabbitmq_answers() { rabbitmq_amqp_answers && rabbitmq_management_answers; }
 
 # mariadb_answers: root logs in over TCP with an empty password, MariaDB's way or MySQL's.
 mariadb_answers() {
-  mysql_login 'mysql_native_password' '\x3c' || mysql_login 'caching_sha2_password' '\x3c'
+  mysql_login 'mysql_native_password' '\x3c' "${1:-3306}" || mysql_login 'caching_sha2_password' '\x3c' "${1:-3306}"
 }
 
-# mysql_login sends the reply to the handshake (its length is $2, its authentication plugin $1) and a quit without
+# mysql_login sends port $3 the reply to the handshake (its length is $2, its authentication plugin $1) and a quit without
 # waiting for the greeting, which the server does not mind, and looks for the OK packet with sequence number 2.
 mysql_login() {
   local zeros answer
   zeros=$(printf '\\x00%.0s' {1..23})
-  answer=$(ask 3306 "$2"'\x00\x00\x01\x00\x82\x08\x00\x00\x00\x00\x01\x2d'"$zeros"'root\x00\x00'"$1"'\x00\x01\x00\x00\x00\x01' 4096)
+  answer=$(ask "$3" "$2"'\x00\x00\x01\x00\x82\x08\x00\x00\x00\x00\x01\x2d'"$zeros"'root\x00\x00'"$1"'\x00\x01\x00\x00\x00\x01' 4096)
   [[ $answer == *07000002000000* ]]
 }
 
 # postgres_answers: user postgres is let in without a password (AuthenticationOk).
 postgres_answers() {
-  [[ $(ask 5432 '\x00\x00\x00\x17\x00\x03\x00\x00user\x00postgres\x00\x00' 9) == 520000000800000000 ]]
+  [[ $(ask "${1:-5432}" '\x00\x00\x00\x17\x00\x03\x00\x00user\x00postgres\x00\x00' 9) == 520000000800000000 ]]
 }
 
 # redis_answers: PING brings PONG.
-redis_answers() { [[ $(ask 6379 'PING\r\n' 5) == 2b504f4e47 ]]; }
+redis_answers() { [[ $(ask "${1:-6379}" 'PING\r\n' 5) == 2b504f4e47 ]]; }

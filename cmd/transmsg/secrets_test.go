@@ -166,7 +166,11 @@ func TestC31_SpecialCharacters(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	api := &management{t: t, base: "http://" + shared.Hostname() + ":15672/api/", user: shared.User}
+	base, admin, err := amqptest.API()
+	if err != nil {
+		t.Fatal(err)
+	}
+	api := &management{t: t, base: base + "/api/", user: admin}
 	vhost := strings.TrimPrefix(shared.Path, "/") + "/a b"
 	api.put("vhosts/"+url.PathEscape(vhost), `{}`)
 	api.put("users/"+user, `{"password":"`+password+`","tags":""}`)

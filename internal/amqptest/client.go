@@ -16,11 +16,14 @@ const (
 	Quorum  = "quorum"
 )
 
-// QueueSpec describes a durable queue.
+// QueueSpec describes a queue, durable unless it says otherwise.
 type QueueSpec struct {
 	Name string
 	// Type is Classic or Quorum; "" means Classic.
 	Type string
+	// Transient queues are gone with their messages when the broker restarts,
+	// AutoDelete ones when their last consumer leaves.
+	Transient, AutoDelete bool
 	// Args are further arguments, such as x-max-length.
 	Args amqp.Table
 }
@@ -84,7 +87,7 @@ func (c *Client) InternalExchange(name, kind string) error {
 	})
 }
 
-// Queue declares a durable queue.
+// Queue declares a queue.
 func (c *Client) Queue(spec QueueSpec) error {
 	args := amqp.Table{"x-queue-type": Classic}
 	if spec.Type != "" {
@@ -94,7 +97,7 @@ func (c *Client) Queue(spec QueueSpec) error {
 		args[k] = v
 	}
 	return c.do("declare queue "+spec.Name, func(ch *amqp.Channel) error {
-		_, err := ch.QueueDeclare(spec.Name, true, false, false, false, args)
+		_, err := ch.QueueDeclare(spec.Name, !spec.Transient, spec.AutoDelete, false, false, args)
 		return err
 	})
 }
@@ -103,6 +106,13 @@ func (c *Client) Queue(spec QueueSpec) error {
 func (c *Client) Bind(queue, exchange, key string) error {
 	return c.do("bind queue "+queue, func(ch *amqp.Channel) error {
 		return ch.QueueBind(queue, key, exchange, false, nil)
+	})
+}
+
+// BindExchange passes what an exchange gets under a key on to another one.
+func (c *Client) BindExchange(destination, source, key string) error {
+	return c.do("bind exchange "+destination, func(ch *amqp.Channel) error {
+		return ch.ExchangeBind(destination, key, source, false, nil)
 	})
 }
 

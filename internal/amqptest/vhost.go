@@ -13,9 +13,14 @@ import (
 	"time"
 )
 
-// EnvURL names the environment variable that points to another shared broker.
-// Its management API is looked for on port 15672 of the same host.
-const EnvURL = "TRANSMSG_TEST_AMQP_URL"
+// Environment variables that point to another shared broker.
+const (
+	// EnvURL is amqp://user:password@host:port/.
+	EnvURL = "TRANSMSG_TEST_AMQP_URL"
+	// EnvAPI is http://host:port of its management API, which is otherwise looked
+	// for on port 15672 of the broker's host.
+	EnvAPI = "TRANSMSG_TEST_AMQP_API_URL"
+)
 
 const (
 	defaultURL     = "amqp://guest:guest@127.0.0.1:5672/"
@@ -52,7 +57,7 @@ func NewVHost(ctx context.Context) (vhostURL string, drop func() error, err erro
 		return "", nil, err
 	}
 	name := "transmsg-test-" + strings.ToLower(rand.Text()[:16])
-	admin := vhostAdmin{user: shared.User, api: "http://" + shared.Hostname() + ":" + managementPort}
+	admin := vhostAdmin{user: shared.User, api: apiOf(shared)}
 	if err := admin.create(ctx, name); err != nil {
 		return "", nil, fmt.Errorf("create virtual host on the broker at %s: %w; "+
 			"next step: run scripts/services.sh, or set %s", shared.Host, err, EnvURL)
@@ -68,6 +73,23 @@ func NewVHost(ctx context.Context) (vhostURL string, drop func() error, err erro
 	}
 	shared.Path = "/" + name
 	return shared.String(), drop, nil
+}
+
+// API returns the address of the shared broker's management API, without a
+// slash at its end, and the user to log in there with.
+func API() (base string, user *url.Userinfo, err error) {
+	shared, err := sharedURL()
+	if err != nil {
+		return "", nil, err
+	}
+	return apiOf(shared), shared.User, nil
+}
+
+func apiOf(shared *url.URL) string {
+	if api := os.Getenv(EnvAPI); api != "" {
+		return strings.TrimSuffix(api, "/")
+	}
+	return "http://" + shared.Hostname() + ":" + managementPort
 }
 
 func sharedURL() (*url.URL, error) {

@@ -16,18 +16,21 @@ import (
 	_ "github.com/jackc/pgx/v5/stdlib" // Registers "pgx".
 )
 
-// Environment variables that point to other shared servers. Both users must be
-// allowed to create and drop databases.
+// Environment variables that point to other shared servers. The databases' users
+// must be allowed to create and drop databases.
 const (
 	// EnvMySQL is a DSN of go-sql-driver/mysql.
 	EnvMySQL = "TRANSMSG_TEST_MYSQL_DSN"
 	// EnvPostgres is a postgres:// URL.
 	EnvPostgres = "TRANSMSG_TEST_POSTGRES_DSN"
+	// EnvRedis is host:port; Valkey is as good.
+	EnvRedis = "TRANSMSG_TEST_REDIS_ADDR"
 )
 
 const (
 	defaultMySQL    = "root@tcp(127.0.0.1:3306)/"
 	defaultPostgres = "postgres://postgres@127.0.0.1:5432/postgres?sslmode=disable"
+	defaultRedis    = "127.0.0.1:6379"
 	adminTimeout    = 30 * time.Second
 	nextStep        = "next step: run scripts/services.sh, or set "
 )
@@ -39,6 +42,10 @@ func MySQL(tb TB) string { tb.Helper(); return fresh(tb, NewMySQL) }
 // Postgres returns the URL of a fresh database on the shared PostgreSQL. It is
 // dropped when the test ends.
 func Postgres(tb TB) string { tb.Helper(); return fresh(tb, NewPostgres) }
+
+// Redis returns the address of the shared Redis, whose keys others use too: give
+// yours names that nobody else has.
+func Redis() string { return envOr(EnvRedis, defaultRedis) }
 
 // SQLite returns the path of a database file that does not exist yet, in a
 // folder that is removed when the test ends.
