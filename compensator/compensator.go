@@ -23,7 +23,6 @@ type Compensator struct {
 	pace         *pace
 	appetite     appetite
 	flight       *flight
-	breaker      *breaker
 	outage       outage
 	batcher      *settle.Batcher
 	notices      []*notices // by sink
@@ -46,10 +45,6 @@ func New(cfg Config) (*Compensator, error) {
 		cfg: cfg, log: cfg.Logger.With("instance", cfg.Owner),
 		appetite: appetite{full: cfg, share: 1},
 		pace:     newPace(cfg.Rate, cfg.BatchRows, cfg.SlowStart), flight: newFlight(), running: make(chan struct{}, 1),
-	}
-	c.breaker = &breaker{
-		policy: cfg.Policy, lease: cfg.Lease, broken: map[target]*broken{},
-		opened: c.breakerOpened, closed: c.breakerClosed,
 	}
 	c.chores = &chores{c: c, owed: &owedAlerts{cfg: &c.cfg, log: c.log, told: map[model.RowKey]partly{}}}
 	for _, alerter := range cfg.alerters() {
@@ -85,6 +80,7 @@ func (c *Compensator) Run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("compensator: schedule: %w", err)
 	}
+	defer c.cfg.Sender.OnRefusal(c.refusal)()
 	draining, drained := context.WithCancel(hard)
 	defer drained()
 	var wg sync.WaitGroup
@@ -170,7 +166,6 @@ func (c *Compensator) job(ctx, hard context.Context) {
 		newRun(c, held).do(ctx, hard)
 		return nil
 	})
-	c.breaker.forget()
 	c.suspectsWait()
 	switch {
 	case errors.Is(err, ErrLocked):

@@ -13,6 +13,7 @@ import (
 
 	"github.com/transmsg/transmsg/compensator"
 	"github.com/transmsg/transmsg/confirms"
+	"github.com/transmsg/transmsg/internal/breaker"
 	"github.com/transmsg/transmsg/model"
 )
 
@@ -298,10 +299,38 @@ type fakeSender struct {
 	confirm  time.Duration
 	late     bool // acks come after an unknown timeout
 	pending  sync.WaitGroup
+	broken   *breaker.Breaker // as the real one has
+	refusal  func(confirms.Refusal)
 }
 
 func newSender() *fakeSender {
-	return &fakeSender{sent: map[string]int{}, alone: map[string]bool{}}
+	s := &fakeSender{sent: map[string]int{}, alone: map[string]bool{}}
+	s.broken = breaker.New(breaker.Config{Delay: time.Second, Forget: 3 * time.Hour, Changed: func(c breaker.Change) {
+		s.mu.Lock()
+		tell := s.refusal
+		s.mu.Unlock()
+		if tell != nil && c.Target.Kind != breaker.Route {
+			tell(confirms.Refusal{
+				Exchange: c.Target.Exchange, Topic: c.Target.Key, Open: c.Open, Passed: c.Passed, Cause: c.Cause,
+			})
+		}
+	}})
+	return s
+}
+
+func (s *fakeSender) Waits(exchange, key string) (model.Outcome, bool) {
+	return s.broken.Waits(exchange, key)
+}
+
+func (s *fakeSender) OnRefusal(f func(confirms.Refusal)) (stop func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.refusal = f
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.refusal = nil
+	}
 }
 
 func (s *fakeSender) setDown(down bool) {
@@ -311,6 +340,7 @@ func (s *fakeSender) setDown(down bool) {
 }
 
 func (s *fakeSender) Ready() bool {
+	s.broken.Forget()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return !s.down
@@ -348,6 +378,16 @@ func (s *fakeSender) Release(n int, _ int64) {
 }
 
 func (s *fakeSender) Send(send confirms.Send) {
+	m := send.Message
+	probe, why, waits := s.broken.Admit(m.Exchange, m.RoutingKey)
+	if waits {
+		s.pending.Go(func() {
+			s.Release(1, 0)
+			send.Handler.Done(why)
+		})
+		return
+	}
+	send.Alone = send.Alone || (probe != nil && probe.Alone())
 	s.mu.Lock()
 	id := send.Message.ID
 	s.sent[id]++
@@ -366,6 +406,7 @@ func (s *fakeSender) Send(send confirms.Send) {
 		} else if script != nil {
 			o = script(send)
 		}
+		s.broken.Outcome(probe, m.Exchange, m.RoutingKey, o)
 		s.Release(1, 0)
 		send.Handler.Done(o)
 		if late && o.Kind == model.Unknown {

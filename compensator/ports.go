@@ -42,6 +42,11 @@ type Sender interface {
 	Reserve(ctx context.Context, n int, bytes int64) error
 	// Release gives back room that was not used by Send.
 	Release(n int, bytes int64)
+	// Waits reports whether Send would defer a message, since its exchange is refused or its
+	// route not confirmed.
+	Waits(exchange, routingKey string) (why model.Outcome, waits bool)
+	// OnRefusal calls f for each exchange that is refused and its end, until stop is called.
+	OnRefusal(f func(confirms.Refusal)) (stop func())
 	// Send never blocks, uses reserved room and calls the handler's Done exactly once.
 	Send(confirms.Send)
 }

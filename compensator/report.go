@@ -3,6 +3,7 @@ package compensator
 import (
 	"time"
 
+	"github.com/transmsg/transmsg/confirms"
 	"github.com/transmsg/transmsg/internal/settle"
 	"github.com/transmsg/transmsg/model"
 )
@@ -33,23 +34,15 @@ func (c *Compensator) logFailed(r *settle.Result, d settle.Decision, met model.S
 		"lease_lost", met == model.SettledFenced)
 }
 
-// breakerOpened tells of an exchange that the broker refuses.
-func (c *Compensator) breakerOpened(t target, o model.Outcome) {
-	c.log.Warn("exchange is broken: its rows wait", "exchange", t.exchange, "topic", t.key, "text", o.Text)
-	c.cfg.Observer.Breaker(t.exchange, t.key, true)
+// refusal tells of an exchange that the broker refuses, or takes again.
+func (c *Compensator) refusal(r confirms.Refusal) {
+	c.cfg.Observer.Breaker(r.Exchange, r.Topic, r.Open)
+	if !r.Open {
+		return
+	}
 	now := time.Now()
 	c.notice(Alert{
-		Kind: model.AlertExchange, Exchange: t.exchange, RoutingKey: t.key, Code: o.Code, Text: o.Text,
+		Kind: model.AlertExchange, Exchange: r.Exchange, RoutingKey: r.Topic, Code: r.Cause.Code, Text: r.Cause.Text,
 		Count: 1, First: now, Last: now,
 	})
-}
-
-// breakerClosed tells that a probe has passed, or that no row has come for one.
-func (c *Compensator) breakerClosed(t target, passed bool) {
-	if passed {
-		c.log.Info("exchange takes messages again", "exchange", t.exchange, "topic", t.key)
-	} else {
-		c.log.Info("exchange forgotten: no row for it comes any more", "exchange", t.exchange, "topic", t.key)
-	}
-	c.cfg.Observer.Breaker(t.exchange, t.key, false)
 }

@@ -168,12 +168,10 @@ func (r *run) batch(ctx, hard context.Context, service string) (int, error) {
 		}
 		refused, err := r.reserve(ctx, since, s.size())
 		if err != nil {
-			r.c.breaker.release(s.probe)
 			return len(claimed.Rows), err
 		}
 		next++
 		if refused != nil {
-			r.c.breaker.release(s.probe)
 			s.settle(refusal(model.CodeInvalid, refused, false))
 			continue
 		}

@@ -21,7 +21,6 @@ type send struct {
 	run     *run
 	result  settle.Result
 	message model.Message
-	probe   *target // what it is the breaker's probe of
 }
 
 // newSend takes one claimed row. Its age counts from storing or the last replay, by the
@@ -56,15 +55,19 @@ func (s *send) prepare() readiness {
 		s.settle(o)
 		return settled
 	}
-	v := s.run.c.breaker.admit(s.message.Exchange, s.message.RoutingKey)
-	if v.wait > 0 {
-		s.result.Outcome, s.result.Delay = v.why, v.wait
-		s.run.count(func(f *Figures) { f.Waiting++ })
-		s.run.c.batcher.Add(&s.result)
+	// Asked before it takes room, or rows of a refused exchange would use up the others'.
+	if why, waits := s.run.c.cfg.Sender.Waits(s.message.Exchange, s.message.RoutingKey); waits {
+		s.wait(why)
 		return waiting
 	}
-	s.probe = v.probe
 	return toSend
+}
+
+// wait hands the row back with a delay: its exchange is refused.
+func (s *send) wait(why model.Outcome) {
+	s.result.Outcome = why
+	s.run.count(func(f *Figures) { f.Waiting++ })
+	s.run.c.batcher.Add(&s.result)
 }
 
 // noticeNewer tells of a row from a newer version, once.
@@ -133,7 +136,7 @@ func (s *send) start(since time.Time) {
 	c.flight.start(len(s.message.Body))
 	c.cfg.Sender.Send(confirms.Send{
 		Message: &s.message, Since: since, Within: c.within(),
-		Alone:   s.probe != nil || dangerous(row),
+		Alone:   dangerous(row),
 		Handler: s,
 	})
 }
@@ -146,8 +149,11 @@ func dangerous(row *model.TransMessage) bool {
 
 // Done takes the outcome, on one of the sender's goroutines.
 func (s *send) Done(o model.Outcome) {
-	s.run.c.breaker.outcome(s.probe, s.message.Exchange, s.message.RoutingKey, o)
-	s.settle(o)
+	if o.Wait > 0 {
+		s.wait(o)
+	} else {
+		s.settle(o)
+	}
 	s.run.c.flight.land(len(s.message.Body))
 }
 

@@ -24,6 +24,8 @@ const (
 	DefaultConfirmTimeout  = 15 * time.Second
 	DefaultWriteTimeout    = 5 * time.Second
 	DefaultDialTimeout     = 10 * time.Second
+	DefaultProbeDelay      = time.Second
+	DefaultForgetRefusals  = 15 * time.Minute
 
 	maxChannels   = 16
 	maxWindow     = 10_000
@@ -77,6 +79,13 @@ type Config struct {
 	// TrySuspects opens a second connection for a moment once the first is there, so that a
 	// limit that forbids it is known before a message needs it: see [Sender.SuspectsError].
 	TrySuspects bool
+	// ProbeDelay is the wait for the first probe of an exchange that the broker refuses, or
+	// of a route that it does not confirm. It doubles with each probe that fails, up to a
+	// minute. Defaults to 1 s; from 1 ms to a minute.
+	ProbeDelay time.Duration
+	// ForgetRefusals is how long a refused exchange is remembered for which no message comes.
+	// Longer than rows wait for their next try. Defaults to 15 min; at least 1 s.
+	ForgetRefusals time.Duration
 	// Logger gets state changes, never one line per message. Nil discards.
 	Logger *slog.Logger
 	// Observer hears of state changes.
@@ -113,6 +122,8 @@ func (c Config) withDefaults() Config {
 	setDefault(&c.ConfirmTimeout, DefaultConfirmTimeout)
 	setDefault(&c.WriteTimeout, DefaultWriteTimeout)
 	setDefault(&c.DialTimeout, DefaultDialTimeout)
+	setDefault(&c.ProbeDelay, DefaultProbeDelay)
+	setDefault(&c.ForgetRefusals, DefaultForgetRefusals)
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -170,6 +181,12 @@ func (c Config) validate() error {
 		if f.value < minTimeout {
 			return fmt.Errorf("confirms: config: %s %s must be at least %s", f.name, f.value, minTimeout)
 		}
+	}
+	switch {
+	case c.ProbeDelay < time.Millisecond || c.ProbeDelay > time.Minute:
+		return fmt.Errorf("confirms: config: ProbeDelay %s must be from 1ms to 1m", c.ProbeDelay)
+	case c.ForgetRefusals < time.Second:
+		return fmt.Errorf("confirms: config: ForgetRefusals %s must be at least 1s", c.ForgetRefusals)
 	}
 	return nil
 }

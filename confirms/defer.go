@@ -1,5 +1,7 @@
 package confirms
 
+import "github.com/transmsg/transmsg/model"
+
 // deferQueued gives the sends that wait in the role's queue while its gate is closed their
 // outcome: the rows are safe, and the compensator sends them.
 func (s *Sender) deferQueued(r *role) {
@@ -32,14 +34,17 @@ func (s *Sender) deferAll(r *role, why string) {
 	}
 }
 
-// tellDeferred gives p its outcome in a goroutine of its own: the caller may hold what Done
+// tellDeferred tells that p is not sent now; see tell.
+func (s *Sender) tellDeferred(p *pending, why string) { s.tell(p, notSent(why)) }
+
+// tell gives p its outcome in a goroutine of its own: the caller may hold what Done
 // takes. Called with sendMu held for reading, or by a goroutine that Close waits for.
-func (s *Sender) tellDeferred(p *pending, why string) {
+func (s *Sender) tell(p *pending, o model.Outcome) {
 	if s.gone {
-		go p.deferred(why) // Close has returned, nobody is left to wait for it
+		go p.finish(o) // Close has returned, nobody is left to wait for it
 		return
 	}
-	s.told.Go(func() { p.deferred(why) })
+	s.told.Go(func() { p.finish(o) })
 }
 
 // waitTold waits until the goroutines of tellDeferred have ended. When it is called, Send

@@ -143,6 +143,13 @@ func (l *lane) sendable(p *pending) bool {
 		})
 		return false
 	}
+	if why, waits := l.se.s.admit(p); waits {
+		p.finish(why)
+		return false
+	} else if p.role != l.role { // it has become a probe
+		l.se.s.requeue(p)
+		return false
+	}
 	if n := l.se.s.largest.Load(); n > 0 && p.size() > n && !l.role.alone {
 		// The broker will close its channel. It is still the broker that decides, and
 		// alone no neighbour loses its confirm by it.

@@ -6,6 +6,7 @@ import (
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
+	"github.com/transmsg/transmsg/internal/breaker"
 	"github.com/transmsg/transmsg/model"
 )
 
@@ -20,6 +21,7 @@ type pending struct {
 	sender  *Sender
 	role    *role
 	settled atomic.Bool
+	probe   *breaker.Target // what it is the breaker's probe of
 
 	// Set by the lane that sends it.
 	dc       *amqp.DeferredConfirmation
@@ -35,13 +37,16 @@ func (p *pending) finish(o model.Outcome) {
 		return
 	}
 	p.sender.counts.add(o.Kind)
+	p.sender.broken.Outcome(p.probe, p.Message.Exchange, p.Message.RoutingKey, o)
 	p.sender.room.release(1, p.size())
 	p.Handler.Done(o)
 	p.sender.unpend()
 }
 
-func (p *pending) deferred(why string) {
-	p.finish(model.Outcome{Kind: model.Deferred, Code: model.CodeNotSent, Text: why})
+func (p *pending) deferred(why string) { p.finish(notSent(why)) }
+
+func notSent(why string) model.Outcome {
+	return model.Outcome{Kind: model.Deferred, Code: model.CodeNotSent, Text: why}
 }
 
 // late reports whether it is too late, or unknowable how late it is, to send safely.

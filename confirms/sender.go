@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/transmsg/transmsg/internal/breaker"
 	"github.com/transmsg/transmsg/model"
 )
 
@@ -53,11 +54,13 @@ type Sender struct {
 	room       room
 	ready      *toggle       // on: new work is taken on
 	suspects   chan struct{} // cap 1: something was put into the quarantine's queue
+	broken     *breaker.Breaker
+	refusals   listeners
 
 	sendMu  sync.RWMutex // held for reading by Send, so that Close knows the last one
 	closing atomic.Bool
 	gone    bool           // all goroutines but those of told have ended; written under sendMu
-	told    sync.WaitGroup // see tellDeferred
+	told    sync.WaitGroup // see tell
 
 	mu       sync.Mutex
 	state    state
@@ -99,6 +102,9 @@ func Open(cfg Config) (*Sender, error) {
 		drained: make(chan struct{}, 1), refusing: make(chan struct{}), stop: make(chan struct{}),
 		ended: make(chan struct{}), finished: make(chan struct{}),
 	}
+	s.broken = breaker.New(breaker.Config{
+		Delay: cfg.ProbeDelay, Forget: cfg.ForgetRefusals, Changed: s.brokenChanged,
+	})
 	s.frameMax.Store(model.DefaultFrameMax)
 	s.start()
 	return s, nil
@@ -112,6 +118,7 @@ func (s *Sender) start() {
 	connections.Go(func() { s.isolate(ctx) })
 	rest.Go(func() { s.deferQueued(s.publish) })
 	rest.Go(func() { s.deferQueued(s.quarantine) })
+	rest.Go(s.forgetBroken)
 	go func() {
 		<-s.stop
 		cancel()
@@ -189,6 +196,10 @@ func (s *Sender) Send(send Send) {
 	defer s.sendMu.RUnlock()
 	if s.closing.Load() {
 		s.tellDeferred(p, s.whyNotSent(p.role))
+		return
+	}
+	if why, waits := s.admit(p); waits {
+		s.tell(p, why)
 		return
 	}
 	s.requeue(p)

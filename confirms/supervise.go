@@ -92,6 +92,7 @@ func (s *Sender) connected(se *session) {
 	s.state.session, s.state.generation, s.state.addr, s.state.lastErr = se, se.generation, se.addr, nil
 	s.mu.Unlock()
 	s.frameMax.Store(int64(se.frameMax))
+	s.broken.Retry() // another broker, another login or other rights, perhaps
 	s.log.Info("connected to the broker", "addr", se.addr, "generation", se.generation, "frame_max", se.frameMax)
 	if f := s.cfg.Observer.Connected; f != nil {
 		f(se.addr, se.generation)

@@ -3,6 +3,7 @@ package model
 import (
 	"fmt"
 	"strings"
+	"time"
 	"unicode/utf8"
 )
 
@@ -25,7 +26,8 @@ const (
 	// Unknown: the connection or channel went away, the write broke or the confirm
 	// timed out. The broker may have it. The row stays READY; no attempt is counted.
 	Unknown
-	// Deferred: not sent now. The row is safe and due; the compensator sends it.
+	// Deferred: not sent now. The row is safe and due, now or after Outcome.Wait; the compensator
+	// sends it.
 	Deferred
 )
 
@@ -76,6 +78,9 @@ type Outcome struct {
 	// Permanent says that the same message can never be accepted: the row goes DEAD
 	// without further attempts. Only with Refused.
 	Permanent bool
+	// Wait is how long the row waits before it is due again, because the broker refuses its
+	// exchange or does not confirm its route. Only with Deferred; zero is no wait.
+	Wait time.Duration
 }
 
 // String returns the outcome for people, such as "returned (312 NO_ROUTE)".

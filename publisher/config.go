@@ -51,6 +51,7 @@ type Execer = model.Execer
 type Sender interface {
 	TryReserve(n int, bytes int64) bool
 	Release(n int, bytes int64)
+	Waits(exchange, routingKey string) (why model.Outcome, waits bool)
 	Send(confirms.Send)
 	FrameMax() int
 	ConfirmTimeout() time.Duration

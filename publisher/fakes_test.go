@@ -199,6 +199,8 @@ func (s *fakeSender) Release(n int, _ int64) {
 	s.reserved -= n
 }
 
+func (s *fakeSender) Waits(string, string) (model.Outcome, bool) { return model.Outcome{}, false }
+
 func (s *fakeSender) Send(m confirms.Send) {
 	s.mu.Lock()
 	s.sent = append(s.sent, m)

@@ -71,6 +71,8 @@ type flight struct {
 	row      model.TransMessage
 	delay    time.Duration // the wait for NotBefore
 	reserved bool          // holds room at the sender
+	waits    bool          // not sent, since the broker refuses its exchange
+	why      model.Outcome // then
 	since    time.Time     // just before its lease began
 	receipt  Receipt
 	result   settle.Result
@@ -101,15 +103,27 @@ func (f *flight) send(since time.Time) {
 	})
 }
 
+// sendable reports whether the flight may be sent now.
+func (f *flight) sendable() bool { return f.delay == 0 && !f.waits }
+
+// notSent is the outcome of a flight that is not sent. Its row is due at once also where
+// the broker refuses its exchange: another process's login may have the right to it.
+func (f *flight) notSent() model.Outcome {
+	if !f.waits {
+		return model.Outcome{Kind: model.Deferred, Code: model.CodeNotSent}
+	}
+	o := f.why
+	o.Wait = 0
+	return o
+}
+
 // deferNow completes the receipt of a message that this process does not send: its row is
 // due, or leased to somebody else.
-func (f *flight) deferNow() {
-	f.complete(model.Outcome{Kind: model.Deferred, Code: model.CodeNotSent}, 0)
-}
+func (f *flight) deferNow() { f.complete(f.notSent(), 0) }
 
 // handBack is deferNow for a row that is still leased to this process: it is made due.
 func (f *flight) handBack() {
-	o := model.Outcome{Kind: model.Deferred, Code: model.CodeNotSent}
+	o := f.notSent()
 	f.result = settle.Result{Row: &f.row, Outcome: o}
 	f.p.batcher.Add(&f.result)
 	f.complete(o, 0)

@@ -179,12 +179,15 @@ func refusals(drafts []model.Draft, stored []model.Stored) error {
 }
 
 // reserve takes room at the sender and the batcher for every flight that may be sent
-// now: all of them, or none.
+// now: all of them, or none. What the broker is known to refuse may not.
 func (p *Publisher) reserve(flights []*flight) room {
 	r := room{p: p}
 	n, bytes := 0, int64(0)
 	for _, f := range flights {
 		if f.delay == 0 {
+			f.why, f.waits = p.cfg.Sender.Waits(f.msg.Exchange, f.msg.RoutingKey)
+		}
+		if f.sendable() {
 			n++
 			bytes += int64(len(f.msg.Body))
 		}
@@ -199,7 +202,7 @@ func (p *Publisher) reserve(flights []*flight) room {
 		return r
 	}
 	for _, f := range flights {
-		f.reserved = f.delay == 0
+		f.reserved = f.sendable()
 	}
 	return r
 }

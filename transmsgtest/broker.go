@@ -72,6 +72,9 @@ func (b *Broker) TryReserve(int, int64) bool {
 // Release implements [publisher.Sender].
 func (b *Broker) Release(int, int64) {}
 
+// Waits implements [publisher.Sender]: this broker is asked each time.
+func (b *Broker) Waits(string, string) (model.Outcome, bool) { return model.Outcome{}, false }
+
 // Send implements [publisher.Sender].
 func (b *Broker) Send(s confirms.Send) {
 	b.mu.Lock()

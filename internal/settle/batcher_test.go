@@ -283,13 +283,13 @@ func (s *recorder) Settle(ctx context.Context, list []model.Settlement) ([]model
 	return s.fakeStore.Settle(ctx, list)
 }
 
-// Only a deferred row takes the delay of its result: backoff is the policy's.
+// Only a deferred row takes the wait of its outcome: backoff is the policy's.
 func TestBatcherDelaysDeferred(t *testing.T) {
 	t.Parallel()
 	s := &recorder{fakeStore: newFakeStore("a", "b")}
 	b := newBatcher(s, func(c *settle.Config) { c.Policy.Jitter = -1 })
 	deferred, returned := result("a", model.Deferred, model.CodeNotSent), result("b", model.Returned, model.CodeNoRoute)
-	deferred.Delay, returned.Delay = time.Hour, time.Hour
+	deferred.Outcome.Wait, returned.Delay = time.Hour, time.Hour
 	b.Add(deferred)
 	b.Add(returned)
 	if err := b.Close(t.Context()); err != nil {

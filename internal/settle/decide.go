@@ -39,7 +39,7 @@ type Decision struct {
 //	refused, permanent  DEAD    +1        +1        now (for the alert)
 //	unknown             READY             +1        backoff
 //	unknown by a close  READY             +1        the base delay
-//	deferred            READY                       now, or Result.Delay
+//	deferred            READY                       now, or Outcome.Wait
 //
 // A row whose attempts or age are used up by a counted attempt goes DEAD instead. An
 // outcome without an answer about the message itself (unknown, deferred) never makes a
@@ -64,7 +64,9 @@ func Decide(o model.Outcome, f Facts, p model.Policy, r float64) Decision {
 		} else {
 			d.Delay = p.Delay(f.Failures+1, r)
 		}
-	default: // deferred, and anything a later version may add: never counted, never lost
+	case model.Deferred:
+		d.Delay = o.Wait
+	default: // what a later version may add: never counted, never lost
 	}
 	return d
 }
