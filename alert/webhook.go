@@ -46,12 +46,19 @@ type WebhookConfig struct {
 //	  "exchanges": {"count": 0, "samples": []},
 //	  "sample": {"id": "01890000-0000-7000-8000-000000000009", "key": "order-7", "attempts": 10},
 //	  "instance": "host-1-abc",
-//	  "command": "transmsg messages list --status DEAD --service orders",
+//	  "environment": "production",
+//	  "meaning": "no queue is bound for this routing key",
+//	  "total": 7,
+//	  "oldest": "2026-01-02T03:04:05.678Z",
+//	  "command": "transmsg messages list --status DEAD --service orders --config /etc/transmsg.yaml",
+//	  "resend": "transmsg messages replay --service orders --config /etc/transmsg.yaml",
 //	  "summary": "dead: 3 message(s), ..."
 //	}
 //
 // kind is one of the model.Alert constants; other kinds and further fields may come with
-// later versions. first, last and sample are missing where there are none. routing_keys and
+// later versions. first, last and sample are missing where there are none, and so are
+// environment, meaning, total, oldest (how many rows are in this state in all, and since
+// when) and resend (what sends them again once the cause is mended). routing_keys and
 // exchanges are there where many have one cause and are told as one: how many there are, and
 // the first of them; routing_key, or exchange, is then empty. Any 2xx status accepts the
 // alert. 429, and 503 with Retry-After, are a [ThrottledError]. The same alert may be posted
@@ -141,7 +148,12 @@ type payload struct {
 	Last       string         `json:"last,omitempty"`
 	Sample     *payloadSample `json:"sample,omitempty"`
 	Instance   string         `json:"instance"`
+	Env        string         `json:"environment,omitempty"`
+	Meaning    string         `json:"meaning,omitempty"`
+	Total      int64          `json:"total,omitempty"`
+	Oldest     string         `json:"oldest,omitempty"`
 	Command    string         `json:"command"`
+	Resend     string         `json:"resend,omitempty"`
 	Summary    string         `json:"summary"`
 }
 
@@ -169,6 +181,7 @@ func encode(a *model.Alert) ([]byte, error) {
 		Code: string(a.Code), Text: a.Text, Count: a.Count, First: stamp(a.First), Last: stamp(a.Last),
 		Keys: namesOf(a.RoutingKeys), Exchanges: namesOf(a.Exchanges),
 		Instance: a.Instance, Command: a.Command, Summary: a.String(),
+		Env: a.Environment, Meaning: a.Meaning, Total: a.Total, Oldest: stamp(a.Oldest), Resend: a.Resend,
 	}
 	if a.Sample.ID != "" {
 		p.Sample = &payloadSample{ID: a.Sample.ID, Key: a.Sample.Key, Attempts: a.Sample.Attempts}

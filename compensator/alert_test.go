@@ -128,6 +128,7 @@ func TestC66_DeadRaisesOneAlert(t *testing.T) {
 		r := start(t, compensator.Config{
 			Store: store, Sender: sender, Alerter: alerts, Owner: "one",
 			Policy: model.Policy{MaxAttempts: 2}, Logger: slog.New(slog.NewTextHandler(log, nil)),
+			Environment: "test", OperatorConfig: "/etc/the file.yaml",
 		})
 		time.Sleep(10 * time.Minute)
 		r.drained(t)
@@ -140,8 +141,12 @@ func TestC66_DeadRaisesOneAlert(t *testing.T) {
 		want := compensator.Alert{
 			Kind: model.AlertDead, Service: "orders", Exchange: "ex", RoutingKey: "k",
 			Code: model.CodeNoRoute, Text: "NO_ROUTE", Count: 1, First: died, Last: died, Instance: "one",
-			Sample:  model.AlertSample{ID: id, Key: "order-7", Attempts: 2},
-			Command: "transmsg messages list --status DEAD --service orders --exchange ex --routing-key k --code 312",
+			Sample:      model.AlertSample{ID: id, Key: "order-7", Attempts: 2},
+			Environment: "test", Meaning: "no queue is bound for this routing key", Total: 1, Oldest: died,
+			Command: "transmsg messages list --status DEAD --service orders --exchange ex --routing-key k --code 312" +
+				" --config '/etc/the file.yaml'",
+			Resend: "transmsg messages replay --service orders --exchange ex --routing-key k --code 312" +
+				" --config '/etc/the file.yaml'",
 		}
 		if got[0] != want {
 			t.Errorf("got  %+v\nwant %+v", got[0], want)

@@ -2,7 +2,6 @@ package compensator
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -18,9 +17,6 @@ const (
 	// its cursor; in between it is two intervals.
 	behindLeast = 500 * time.Millisecond
 	behindMost  = 10 * time.Second
-	// unreadWait is the least time that a row waits whose content could not be read: each
-	// try takes storeTimeout, twice where it came with others.
-	unreadWait = time.Minute
 )
 
 // place is how far a drain has come in one service.
@@ -42,9 +38,6 @@ func (a *appetite) rows(most int) int {
 }
 
 func (a *appetite) bytes() int64 { return max(1, int64(a.share*float64(a.full.BatchBytes))) }
-
-// least reports whether there is nothing to shrink: a claim asks for one row.
-func (a *appetite) least() bool { return a.rows(a.full.BatchRows) == 1 }
 
 // took learns from the time of a claim that succeeded.
 func (a *appetite) took(d time.Duration) {
@@ -73,21 +66,20 @@ func (r *run) claim(hard context.Context, service string, limit int) (model.Clai
 		Service: service, Owner: cfg.Owner, Lease: cfg.Lease,
 		MaxRows: appetite.rows(limit), MaxBytes: appetite.bytes(), After: from.at,
 	}
+	if err := r.setApart(hard, ask); err != nil {
+		return model.Claimed{}, err
+	}
 	call, cancel := context.WithTimeout(hard, storeTimeout)
 	defer cancel()
 	begin := time.Now()
 	claimed, err := cfg.Store.Claim(call, ask)
 	if err != nil {
 		cfg.Observer.StoreError("claim", err)
-		single := appetite.least()
 		appetite.failed()
-		if !single || hard.Err() != nil {
-			return model.Claimed{}, fmt.Errorf("claim rows of %s: %w", service, err)
-		}
-		if claimed, err = r.setApart(hard, ask, err); err != nil {
-			return model.Claimed{}, err
-		}
-	} else if len(claimed.Rows) > 0 { // one that found none says nothing
+		r.c.unread.note(service, err)
+		return model.Claimed{}, fmt.Errorf("claim rows of %s: %w", service, err)
+	}
+	if len(claimed.Rows) > 0 { // one that found none says nothing
 		appetite.took(time.Since(begin))
 	}
 	if claimed.More {
@@ -101,31 +93,3 @@ func (r *run) claim(hard context.Context, service string, limit int) (model.Clai
 
 // behind is the time after which a drain looks behind its cursor.
 func (c *Config) behind() time.Duration { return min(max(2*c.Interval, behindLeast), behindMost) }
-
-// setApart claims the one row that could not be read without its content, and puts it off:
-// those behind it go on. It is tried again, after growing waits, for as long as it takes.
-func (r *run) setApart(hard context.Context, ask model.Claim, cause error) (model.Claimed, error) {
-	ask.MaxRows, ask.Bare = 1, true
-	call, cancel := context.WithTimeout(hard, storeTimeout)
-	defer cancel()
-	claimed, err := r.c.cfg.Store.Claim(call, ask)
-	if err != nil {
-		r.c.cfg.Observer.StoreError("claim", err)
-		return model.Claimed{}, fmt.Errorf("claim rows of %s: %w", ask.Service, errors.Join(cause, err))
-	}
-	for i := range claimed.Rows {
-		row := &claimed.Rows[i]
-		o := model.Outcome{
-			Kind: model.Unknown, Code: model.CodeUnread,
-			Text: model.CleanText(fmt.Sprintf("its %d bytes cannot be read from the database: %v", row.Size, cause)),
-		}
-		if row.LastCode != model.CodeUnread {
-			r.noticeRow(model.AlertUnread, row, o)
-		}
-		s := r.newSend(row)
-		s.result.Delay = unreadWait
-		s.settle(o)
-	}
-	claimed.Rows = nil
-	return claimed, nil
-}

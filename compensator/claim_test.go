@@ -52,12 +52,11 @@ type slowStore struct {
 	*fakeStore
 
 	perSecond int
-	large     []int // claims that failed, by rows asked for
 }
 
 func (s *slowStore) Claim(ctx context.Context, c model.Claim) (model.Claimed, error) {
 	s.mu.Lock()
-	bytes, rows := 0, 0
+	bytes, rows, first := 0, 0, ""
 	for _, r := range s.due(c.Service) {
 		if r.NextAttemptAt < c.After.DueAt || (r.NextAttemptAt == c.After.DueAt && r.ID <= c.After.ID) {
 			continue
@@ -65,7 +64,10 @@ func (s *slowStore) Claim(ctx context.Context, c model.Claim) (model.Claimed, er
 		if rows == c.MaxRows || (rows > 0 && int64(bytes+r.Size) > c.MaxBytes) {
 			break
 		}
-		rows, bytes = rows+1, bytes+r.Size
+		if rows++; rows == 1 {
+			first = r.ID
+		}
+		bytes += r.Size
 	}
 	s.mu.Unlock()
 	if c.Bare {
@@ -75,8 +77,7 @@ func (s *slowStore) Claim(ctx context.Context, c model.Claim) (model.Claimed, er
 	defer cancel()
 	<-wait.Done()
 	if ctx.Err() != nil {
-		s.large = append(s.large, rows)
-		return model.Claimed{}, ctx.Err()
+		return model.Claimed{}, &model.UnreadError{ID: first, Rows: rows, Err: ctx.Err()}
 	}
 	return s.fakeStore.Claim(ctx, c)
 }

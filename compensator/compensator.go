@@ -28,7 +28,8 @@ type Compensator struct {
 	notices      []*notices // by sink
 	chores       *chores
 	identityMu   sync.Mutex
-	identity     string    // of the store, in the locks' names
+	identity     string // of the store, in the locks' names
+	unread       unread
 	suspectsTold time.Time // looked at by the run's goroutine alone
 	started      atomic.Bool
 	running      chan struct{} // one slot, taken by a run: one at a time, and Run waits for the last

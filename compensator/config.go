@@ -105,6 +105,12 @@ type Config struct {
 	// defaults to 128 MiB, FrameMax to what the sender negotiated.
 	Limits model.Limits
 
+	// Environment is a label of alerts, such as "production".
+	Environment string
+	// OperatorConfig is the path of a settings file on the machines of those who are alerted;
+	// the commands in alerts name it, so that they run as they are. Empty names none: then
+	// the environment there must say which database.
+	OperatorConfig string
 	// AlertWindow is the time between two alerts of one kind, service, exchange, routing key
 	// and code, 1 s to 24 h. The first goes out at once (within a 60th of the window, or
 	// 1 s); what follows is gathered into the next. More than three routing keys of one

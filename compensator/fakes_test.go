@@ -256,6 +256,23 @@ func (s *fakeStore) MarkAlerted(_ context.Context, keys []model.RowKey, next tim
 	return len(keys), nil
 }
 
+// Groups counts the DEAD rows of a filter, as one group.
+func (s *fakeStore) Groups(_ context.Context, f model.Filter) ([]model.Group, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	g := model.Group{}
+	for _, r := range s.rows {
+		if r.Status != f.Status || r.Service != f.Service || r.LastCode != f.Code ||
+			(f.Exchange != "" && r.Exchange != f.Exchange) || (f.RoutingKey != "" && r.RoutingKey != f.RoutingKey) {
+			continue
+		}
+		if g.Rows++; g.Rows == 1 || r.UpdatedAt < g.First {
+			g.First = r.UpdatedAt
+		}
+	}
+	return []model.Group{g}, s.err
+}
+
 func (s *fakeStore) Stats(context.Context, string) ([]model.Stats, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -126,7 +126,6 @@ func (x *folded) finish() {
 	if x.group.breadth >= oneService {
 		a.Exchange, a.Exchanges = x.exchanges.told()
 	}
-	a.Command = model.AlertCommand(a)
 }
 
 // merge adds what b says to a; the sample stays.

@@ -34,7 +34,7 @@ type Observer struct {
 	// another process had delivered it, it is sent once more.
 	Restored func(service, id string)
 	// StoreError: a call of the store failed: op is "claim", "services", "identity", "delete", "settle",
-	// "restore", "claim-dead", "mark-alerted", "stats", "purge-events" or "purge-dead". It is
+	// "restore", "claim-dead", "groups", "mark-alerted", "stats", "purge-events" or "purge-dead". It is
 	// tried again.
 	StoreError func(op string, err error)
 	// Breaker: the broker refuses an exchange (open), or takes it again, or no row for it

@@ -57,6 +57,7 @@ func (s *sink) rest() time.Duration {
 
 // send delivers one alert. An error has been logged.
 func (s *sink) send(ctx context.Context, a Alert) error {
+	s.cfg.complete(ctx, &a)
 	err := s.call(ctx, a)
 	s.mu.Lock()
 	if err == nil {

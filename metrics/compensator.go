@@ -29,7 +29,7 @@ const (
 var (
 	purges          = []string{"events", "dead"}
 	storeOperations = []string{
-		"services", "identity", "claim", "delete", "settle", "restore", "claim-dead", "mark-alerted", "stats",
+		"services", "identity", "claim", "delete", "settle", "restore", "claim-dead", "groups", "mark-alerted", "stats",
 		"purge-events", "purge-dead",
 	}
 )

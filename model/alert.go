@@ -53,10 +53,17 @@ type Alert struct {
 	First, Last time.Time
 	// Sample is one of the rows; empty where none is at hand.
 	Sample AlertSample
-	// Instance is the compensator that tells.
-	Instance string
-	// Command shows more: a shell line, with every name quoted.
-	Command string
+	// Instance is the compensator that tells, Environment the label that it was given.
+	Instance, Environment string
+	// Meaning says in words what the code means, where it is known.
+	Meaning string
+	// Total is how many rows are in this state in all, with those of other alerts, and Oldest
+	// since when the first of them is; zero where nobody counted.
+	Total  int64
+	Oldest time.Time
+	// Command shows more and Resend sends the rows again once the cause is mended: shell
+	// lines, with every name quoted. Resend is empty where there is nothing to do by hand.
+	Command, Resend string
 }
 
 // MaxAlertNames bounds the names in [AlertNames].
@@ -98,10 +105,19 @@ type AlertSample struct {
 // plain.
 func (a *Alert) String() string {
 	var b strings.Builder
+	if a.Environment != "" {
+		fmt.Fprintf(&b, "[%s] ", plain(a.Environment))
+	}
 	fmt.Fprintf(&b, "%s: %d message(s)", a.Kind, a.Count)
+	if a.Total > int64(a.Count) {
+		fmt.Fprintf(&b, " of %d in all", a.Total)
+	}
 	cause := a.Text
 	if !strings.HasPrefix(cause, string(a.Code)) { // the broker's own text begins with its code
 		cause = strings.TrimSpace(string(a.Code) + " " + a.Text)
+	}
+	if a.Meaning != "" {
+		cause += " (" + a.Meaning + ")"
 	}
 	for _, p := range [...]struct{ name, value string }{
 		{"service", a.Service},
@@ -120,8 +136,14 @@ func (a *Alert) String() string {
 	if !a.First.IsZero() {
 		fmt.Fprintf(&b, ", from %s to %s", a.First.UTC().Format(time.RFC3339), a.Last.UTC().Format(time.RFC3339))
 	}
+	if !a.Oldest.IsZero() && a.Oldest.Before(a.First) {
+		fmt.Fprintf(&b, ", the oldest since %s", a.Oldest.UTC().Format(time.RFC3339))
+	}
 	if a.Command != "" {
 		fmt.Fprintf(&b, "; see: %s", a.Command)
+	}
+	if a.Resend != "" {
+		fmt.Fprintf(&b, "; send again: %s", a.Resend)
 	}
 	return b.String()
 }
@@ -133,6 +155,16 @@ func (a *Alert) LogValue() slog.Value {
 		slog.String("routing_key", a.RoutingKey), slog.String("code", string(a.Code)), slog.String("text", a.Text),
 		slog.Int("count", a.Count), slog.String("id", a.Sample.ID), slog.String("key", a.Sample.Key),
 		slog.Int("attempts", a.Sample.Attempts), slog.String("instance", a.Instance), slog.String("command", a.Command),
+	}
+	for _, p := range [...]struct{ name, value string }{
+		{"environment", a.Environment}, {"meaning", a.Meaning}, {"resend", a.Resend},
+	} {
+		if p.value != "" {
+			attrs = append(attrs, slog.String(p.name, p.value))
+		}
+	}
+	if a.Total > 0 {
+		attrs = append(attrs, slog.Int64("total", a.Total))
 	}
 	if a.RoutingKeys.Count > 0 {
 		attrs = append(attrs, slog.String("routing_keys", a.RoutingKeys.String()))
@@ -160,24 +192,44 @@ func AlertCommand(a *Alert) string {
 	if a.Kind == AlertDead {
 		status = Dead
 	}
-	line := "transmsg messages list --status " + string(status)
+	line, _ := alertLine("transmsg messages list --status "+string(status), a)
+	return line
+}
+
+// AlertResend is the shell line that makes the rows of an alert's group READY again once
+// their cause is mended, without --yes: it shows first what it would do. It is empty for rows
+// that are READY, and where a name is not fit for a terminal: the line would do more.
+func AlertResend(a *Alert) string {
+	if a.Kind != AlertDead {
+		return ""
+	}
+	line, exact := alertLine("transmsg messages replay", a)
+	if !exact {
+		return ""
+	}
+	return line
+}
+
+// alertLine adds the group's names, and reports whether it added all of them.
+func alertLine(line string, a *Alert) (string, bool) {
+	exact := true
 	for _, p := range [...]struct{ flag, value string }{
 		{"service", a.Service}, {"exchange", a.Exchange}, {"routing-key", a.RoutingKey}, {"code", string(a.Code)},
 	} {
 		switch {
 		case p.value == "":
 		case strings.ContainsFunc(p.value, unicode.IsControl):
-			// No terminal takes it: the line lists more rows than the group.
+			exact = false // No terminal takes it: the line lists more rows than the group.
 		default:
-			line += " --" + p.flag + " " + shellQuoted(p.value)
+			line += " --" + p.flag + " " + ShellQuoted(p.value)
 		}
 	}
-	return line
+	return line, exact
 }
 
-// shellQuoted makes s one word of a POSIX shell: names come out of the table, and people
+// ShellQuoted makes s one word of a POSIX shell: names come out of the table, and people
 // copy commands.
-func shellQuoted(s string) string {
+func ShellQuoted(s string) string {
 	safe := func(r rune) bool {
 		return r < 128 && (unicode.IsLetter(r) || unicode.IsDigit(r) || strings.ContainsRune("._-/:@", r))
 	}

@@ -68,3 +68,37 @@ func TestAlertCommandIsSafeToPaste(t *testing.T) {
 		}
 	}
 }
+
+// B3: an alert says where, what it means, how many in all, since when, and what sends them
+// again, in one line.
+func TestB3_AlertSaysWhatAPersonNeeds(t *testing.T) {
+	t.Parallel()
+	a := deadAlert()
+	a.Environment, a.Meaning, a.Total, a.Oldest = "production", a.Code.Meaning(), 700, time.Unix(0, 0)
+	a.Command, a.Resend = model.AlertCommand(a), model.AlertResend(a)
+	want := `[production] dead: 3 message(s) of 700 in all, service orders, exchange ex, routing key k, ` +
+		`cause 312 NO_ROUTE (no queue is bound for this routing key), sample id-1, key order-7, ` +
+		`from 1970-01-01T00:00:01Z to 1970-01-01T00:01:01Z, the oldest since 1970-01-01T00:00:00Z; ` +
+		`see: transmsg messages list --status DEAD --service orders --exchange ex --routing-key k --code 312; ` +
+		`send again: transmsg messages replay --service orders --exchange ex --routing-key k --code 312`
+	if got := a.String(); got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+	a.RoutingKey = "a\nb" // a line without it would replay more
+	if line := model.AlertResend(a); line != "" {
+		t.Errorf("resend %q for a key that no terminal takes", line)
+	}
+	a.Kind = model.AlertOldest
+	if line := model.AlertResend(a); line != "" {
+		t.Errorf("resend %q for READY rows", line)
+	}
+	for _, code := range []model.Code{
+		model.CodeNoRoute, model.CodeAccessRefused, model.CodeNotFound, model.CodePrecondition, model.CodeNack,
+		model.CodeClosed, model.CodeTimeout, model.CodeSuspect, model.CodeWrite, model.CodeNotSent,
+		model.CodeCorrupt, model.CodeInvalid, model.CodeNewerCodec, model.CodeUnread, model.CodeOther,
+	} {
+		if code.Meaning() == "" {
+			t.Errorf("code %s has no meaning in words", code)
+		}
+	}
+}

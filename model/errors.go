@@ -133,3 +133,18 @@ func (e *BusyError) Error() string {
 
 // Unwrap returns the server's error.
 func (e *BusyError) Unwrap() error { return e.Err }
+
+// UnreadError says that a claim was given up because the content of its rows could not be
+// read, or not in time; none of them was claimed.
+type UnreadError struct {
+	// ID is the first of the rows, and Rows their number.
+	ID   string
+	Rows int
+	Err  error
+}
+
+// Error implements error.
+func (e *UnreadError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the cause.
+func (e *UnreadError) Unwrap() error { return e.Err }

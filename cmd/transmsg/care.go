@@ -14,6 +14,7 @@ type careOptions struct {
 	slowStart                     time.Duration
 	alertWindow, oldestReady      time.Duration
 	eventRetention, deadRetention time.Duration
+	environment, operatorConfig   string
 }
 
 func (o *careOptions) bind(set *pflag.FlagSet) {
@@ -21,6 +22,9 @@ func (o *careOptions) bind(set *pflag.FlagSet) {
 		"how long the rate climbs after an outage of the broker, from a tenth of --rate; 0 is at once")
 	set.DurationVar(&o.alertWindow, "alert-window", compensator.DefaultAlertWindow,
 		"least time between two alerts of one cause, 1s to 24h; the first goes out at once")
+	set.StringVar(&o.environment, "environment", "", "`label` of alerts, such as production")
+	set.StringVar(&o.operatorConfig, "operator-config", "",
+		"settings `file` on the operators' machines; the commands in alerts name it (default this --config)")
 	set.DurationVar(&o.oldestReady, "oldest-ready", compensator.DefaultOldestReady,
 		"age of the oldest READY message that raises an alert, at least 1s; 0 is never")
 	set.DurationVar(&o.eventRetention, "event-retention", compensator.DefaultEventRetention,
@@ -32,6 +36,7 @@ func (o *careOptions) bind(set *pflag.FlagSet) {
 // apply checks the settings by their flags' names and puts them into cfg. The library's
 // word for none is -1 where its zero is the default.
 func (o *careOptions) apply(cfg *compensator.Config) error {
+	cfg.Environment, cfg.OperatorConfig = o.environment, o.operatorConfig
 	for _, f := range [...]struct {
 		flag       string
 		value      time.Duration

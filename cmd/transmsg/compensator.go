@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"path/filepath"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -170,7 +171,13 @@ func (o *compensatorOptions) configs(a *app, log *slog.Logger) (compensator.Conf
 	default:
 		err = errors.Join(positive("lease", o.lease), positive("drain-timeout", o.drain))
 	}
-	return cfg, sender, cmp.Or(err, o.care.apply(&cfg))
+	err = cmp.Or(err, o.care.apply(&cfg))
+	if cfg.OperatorConfig == "" && a.configFile != "" {
+		if path, absErr := filepath.Abs(a.configFile); absErr == nil {
+			cfg.OperatorConfig = path
+		}
+	}
+	return cfg, sender, err
 }
 
 // serve runs compensator and HTTP until ctx ends or HTTP cannot be served.

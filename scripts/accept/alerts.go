@@ -245,7 +245,7 @@ func (f *alertFlood) wait(ctx context.Context, name string) {
 		}
 		return out
 	}
-	if err := until(ctx, 3*time.Minute, "all rows are told", func(context.Context) (bool, error) {
+	if err := until(ctx, 2*time.Minute, "all rows are told", func(context.Context) (bool, error) {
 		return len(missing()) == 0, nil
 	}); err != nil {
 		f.Breaches.Add("%s: DEAD rows whose alert never came: %s", name, strings.Join(missing(), ", "))

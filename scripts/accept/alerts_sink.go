@@ -86,7 +86,7 @@ func (s *alertSink) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusTooManyRequests)
 }
 
-var alertText = regexp.MustCompile(`(\S*?dead|exhausted): (\d+) message\(s\), service (\S+?),.*?cause (\S+)`)
+var alertText = regexp.MustCompile(`(dead|exhausted): (\d+) message\(s\)[^,]*, service (\S+?),.*?cause (\S+)`)
 
 // readAlert reads our JSON, or the summary where it is a chat's text.
 func readAlert(body []byte) toldAlert {

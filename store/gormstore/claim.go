@@ -27,6 +27,8 @@ const smallContent = 8000
 // the lease ends; measure that from before the call. A crash right after the commit costs
 // nothing but the lease: the rows are due again when it ends.
 //
+// Where the content cannot be read the error is a [model.UnreadError].
+//
 // MaxRows must be 1 to 5000, Lease and MaxBytes positive.
 func (s *Store) Claim(ctx context.Context, c model.Claim) (model.Claimed, error) {
 	switch {
@@ -51,7 +53,10 @@ func (s *Store) Claim(ctx context.Context, c model.Claim) (model.Claimed, error)
 		if c.Bare {
 			return nil
 		}
-		return s.completeRows(ctx, tx, out.Rows)
+		if err := s.completeRows(ctx, tx, out.Rows); err != nil {
+			return &model.UnreadError{ID: out.Rows[0].ID, Rows: len(out.Rows), Err: err}
+		}
+		return nil
 	})
 	if err != nil {
 		return model.Claimed{}, err

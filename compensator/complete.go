@@ -1,0 +1,61 @@
+package compensator
+
+import (
+	"context"
+	"time"
+
+	"github.com/transmsg/transmsg/model"
+)
+
+// totalTimeout bounds the counting of all rows of an alert: the alert is worth more than the
+// number.
+const totalTimeout = 2 * time.Second
+
+// totalGroups is the most groups that are summed up.
+const totalGroups = 10_000
+
+// grouping is a Store that counts rows by group; gormstore's does.
+type grouping interface {
+	Groups(context.Context, model.Filter) ([]model.Group, error)
+}
+
+// complete adds to an alert what a person needs who sees nothing else.
+func (c *Config) complete(ctx context.Context, a *Alert) {
+	a.Environment, a.Meaning = c.Environment, a.Code.Meaning()
+	a.Command, a.Resend = c.pasted(model.AlertCommand(a)), c.pasted(model.AlertResend(a))
+	if a.Kind == model.AlertDead {
+		c.count(ctx, a)
+	}
+}
+
+// pasted names the settings file of the operator's machine.
+func (c *Config) pasted(line string) string {
+	if line == "" || c.OperatorConfig == "" {
+		return line
+	}
+	return line + " --config " + model.ShellQuoted(c.OperatorConfig)
+}
+
+// count fills in how many rows there are in all. Without an answer the alert goes without.
+func (c *Config) count(ctx context.Context, a *Alert) {
+	store, ok := c.Store.(grouping)
+	if !ok {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, totalTimeout)
+	defer cancel()
+	groups, err := store.Groups(ctx, model.Filter{
+		Status: model.Dead, Service: a.Service, Exchange: a.Exchange, RoutingKey: a.RoutingKey, Code: a.Code,
+		Limit: totalGroups,
+	})
+	if err != nil {
+		c.Observer.StoreError("groups", err)
+		return
+	}
+	for i := range groups {
+		a.Total += groups[i].Rows
+		if at := time.UnixMilli(groups[i].First); a.Oldest.IsZero() || at.Before(a.Oldest) {
+			a.Oldest = at
+		}
+	}
+}

@@ -1,0 +1,23 @@
+package model
+
+// Meaning says in words what a code means and what usually mends it; empty for a code that
+// this version does not know.
+func (c Code) Meaning() string { return meanings[c] }
+
+var meanings = map[Code]string{
+	CodeNoRoute:       "no queue is bound for this routing key",
+	CodeAccessRefused: "the user may not publish to this exchange",
+	CodeNotFound:      "the exchange does not exist",
+	CodePrecondition:  "the broker takes no such message: too large, or a property that it refuses",
+	CodeNack:          "a queue refused the message, such as a full one",
+	CodeClosed:        "the connection ended before the answer came",
+	CodeTimeout:       "the broker did not confirm in time",
+	CodeSuspect:       "the broker closed a channel or connection while this was sent",
+	CodeWrite:         "the connection broke while this was sent",
+	CodeNotSent:       "it was not sent yet",
+	CodeCorrupt:       "the stored row cannot be decoded",
+	CodeInvalid:       "the message is outside of what the protocol or the settings allow",
+	CodeNewerCodec:    "a newer version stored the message: upgrade the compensators",
+	CodeUnread:        "the row's content cannot be read from the database in time",
+	CodeOther:         "the broker closes the channel or connection at this message",
+}
