@@ -15,6 +15,11 @@ type AlertKind string
 const (
 	// AlertDead: rows went DEAD and stay until a person replays or discards them.
 	AlertDead AlertKind = "dead"
+	// AlertExhausted: the attempts of READY rows are used up; they are sent on at the longest
+	// delay and go DEAD when they are old enough.
+	AlertExhausted AlertKind = "exhausted"
+	// AlertCrashLoop: rows end the processes that send them, and go DEAD unless that stops.
+	AlertCrashLoop AlertKind = "crash-loop"
 	// AlertNewerCodec: rows written by a newer version wait for this one's upgrade.
 	AlertNewerCodec AlertKind = "newer-codec"
 	// AlertUnread: rows whose content cannot be read from the database; they wait.

@@ -75,6 +75,9 @@ func (s Selection) String() string {
 			parts = append(parts, fmt.Sprintf("%s=%q", p.name, p.value))
 		}
 	}
+	if f.Exhausted {
+		parts = append(parts, "exhausted")
+	}
 	if f.OlderThan > 0 {
 		parts = append(parts, "older="+f.OlderThan.String())
 	}
@@ -134,7 +137,28 @@ type Group struct {
 	SampleID, SampleKey string
 }
 
-// DeadClaim asks for DEAD rows whose alert is still owed.
+// OwedKey names the alert of one kind that is owed for a READY row in one epoch.
+type OwedKey struct {
+	ID    string
+	Kind  AlertKind
+	Epoch int
+}
+
+// OwedAlert is an alert that is owed for a READY row.
+type OwedAlert struct {
+	Kind AlertKind
+	// Row comes without payload.
+	Row TransMessage
+	// Since is when it began to be owed, in Unix milliseconds of the database's clock.
+	Since int64
+}
+
+// Key names the alert.
+func (o *OwedAlert) Key() OwedKey {
+	return OwedKey{ID: o.Row.ID, Kind: o.Kind, Epoch: o.Row.Epoch}
+}
+
+// DeadClaim asks for rows whose alert is still owed.
 type DeadClaim struct {
 	// Owner is stored as claimed_by.
 	Owner string

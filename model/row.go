@@ -49,8 +49,30 @@ type TransMessage struct {
 	// UpdatedAt is the last change of state or content. For a DEAD row that is when it
 	// died or was edited: alerts do not count.
 	UpdatedAt int64
-	// ReplayedAt is the last replay, or 0. Age counts from the later of it and CreatedAt.
+	// ReplayedAt is the last replay, or 0.
 	ReplayedAt int64
+	// FirstFailedAt is when a send was first answered with a failure about this message; it
+	// counts from the last replay on. 0: never. See [TransMessage.FailingFor].
+	FirstFailedAt int64
+	// LoneClaims counts the claims since the last settle in which the row was the only one of
+	// its claimer, LoneSince is when the first of them was: such a row ends its senders, while
+	// those that were claimed beside one are innocent.
+	LoneClaims int
+	LoneSince  int64
+	// Closes counts the runs in which the row, sent alone between two healthy sends, ended its
+	// connection and was acquitted; ClosesSince is the first of them.
+	Closes      int
+	ClosesSince int64
+}
+
+// FailingFor is how long ago a send was first answered with a failure about this message, by
+// the database's clock at now; 0 where none was since the last replay. A clock that went
+// back makes it 0 too, never negative.
+func (t *TransMessage) FailingFor(now int64) time.Duration {
+	if t.FirstFailedAt <= t.ReplayedAt { // of an earlier life: an old version replays without resetting it
+		return 0
+	}
+	return MillisToDuration(max(now-t.FirstFailedAt, 0))
 }
 
 // NewTransMessage returns the READY row of a normalized message, without times.

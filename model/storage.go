@@ -71,6 +71,9 @@ type Claim struct {
 	// however large.
 	MaxRows  int
 	MaxBytes int64
+	// LoneFrom is the number of claims without a settle, this one included, from which a row is
+	// claimed alone: it may end its claimer. At least 1; 0 means never.
+	LoneFrom int
 	// After excludes everything up to and including this position: within one drain the
 	// scan need not walk again over what it already claimed. Zero means from the start.
 	After Cursor
@@ -100,6 +103,11 @@ type Settlement struct {
 	Delay time.Duration
 	// AttemptsDelta and FailuresDelta are added to the row's counts: 0 or 1.
 	AttemptsDelta, FailuresDelta int
+	// ClosesDelta is added to the row's Closes: 0 or 1.
+	ClosesDelta int
+	// Exhausted says that the row's attempts are used up and that it stays READY: its alert is
+	// owed from then on, in the same transaction, once in an epoch.
+	Exhausted bool
 	// Outcome is the cause: its code and text are stored in the row and, unless the kind
 	// is Deferred, as one event. A Deferred settlement hands the row back, changes no counts
 	// and, where its code is empty or [CodeNotSent], leaves the row's cause alone.
@@ -139,6 +147,7 @@ type Stats struct {
 	Ready       int64
 	Due         int64 // READY and due now
 	Dead        int64
+	Exhausted   int64         // READY, with attempts used up: sent on at the longest delay
 	OldestDue   time.Duration // how long the oldest due row has been due; 0 when none is
 	OldestReady time.Duration // age of the oldest READY row since it was stored
 	// Ahead is how far in the future of the database's clock the newest READY row was stored:
@@ -151,6 +160,8 @@ type Filter struct {
 	Service, Exchange, RoutingKey, Key string
 	Status                             Status
 	Code                               Code
+	// Exhausted restricts to READY rows whose attempts are used up.
+	Exhausted bool
 	// OlderThan restricts to rows that were stored at least this long ago.
 	OlderThan time.Duration
 	// After continues a listing: rows with a larger id. Limit bounds the rows, 1 to

@@ -34,6 +34,11 @@ type jsonExport struct {
 	CreatedAt     int64  `json:"created_at_ms"`
 	UpdatedAt     int64  `json:"updated_at_ms"`
 	ReplayedAt    int64  `json:"replayed_at_ms"`
+	FirstFailedAt int64  `json:"first_failed_at_ms"`
+	LoneClaims    int    `json:"lone_claims"`
+	LoneSince     int64  `json:"lone_since_ms"`
+	Closes        int    `json:"closes"`
+	ClosesSince   int64  `json:"closes_since_ms"`
 }
 
 func exportJSON(t *model.TransMessage) jsonExport {
@@ -42,7 +47,8 @@ func exportJSON(t *model.TransMessage) jsonExport {
 		Key: t.MessageKey, Body: notNil(t.Payload), Properties: notNil(t.Properties), Attempts: t.Attempts,
 		Failures: t.Failures, Claims: t.Claims, Version: t.Version, Epoch: t.Epoch, LastCode: string(t.LastCode),
 		LastError: t.LastError, ClaimedBy: t.ClaimedBy, NextAttemptAt: t.NextAttemptAt, CreatedAt: t.CreatedAt,
-		UpdatedAt: t.UpdatedAt, ReplayedAt: t.ReplayedAt,
+		UpdatedAt: t.UpdatedAt, ReplayedAt: t.ReplayedAt, FirstFailedAt: t.FirstFailedAt, LoneClaims: t.LoneClaims,
+		LoneSince: t.LoneSince, Closes: t.Closes, ClosesSince: t.ClosesSince,
 	}
 }
 
@@ -61,6 +67,8 @@ func (j *jsonExport) row() model.TransMessage {
 		Attempts: j.Attempts, Failures: j.Failures, Claims: j.Claims, Version: j.Version, Epoch: j.Epoch,
 		LastCode: model.Code(j.LastCode), LastError: j.LastError, ClaimedBy: j.ClaimedBy,
 		NextAttemptAt: j.NextAttemptAt, CreatedAt: j.CreatedAt, UpdatedAt: j.UpdatedAt, ReplayedAt: j.ReplayedAt,
+		FirstFailedAt: j.FirstFailedAt, LoneClaims: j.LoneClaims, LoneSince: j.LoneSince,
+		Closes: j.Closes, ClosesSince: j.ClosesSince,
 		Size: len(j.Body) + len(j.Properties),
 	}
 }

@@ -19,7 +19,7 @@ const upgradeStretch = 600
 
 // upgradeCheck upgrades a running system as the docs say: migrate, then the new
 // binary beside the old one, then the old one ends. The old binary is built from the
-// last commit with the first schema.
+// last commit with the schema before.
 func upgradeCheck() check {
 	return check{
 		name: "upgrade",
@@ -57,7 +57,7 @@ type upgrade struct {
 	figs            figures
 }
 
-// prepare replaces the world's tables by those of the first schema.
+// prepare replaces the world's tables by those of the schema before.
 func (u *upgrade) prepare(ctx context.Context) (err error) {
 	if u.dsn, err = u.newDatabase(ctx, worldOptions{}); err != nil {
 		return err

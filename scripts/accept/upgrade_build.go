@@ -9,10 +9,10 @@ import (
 	"strings"
 )
 
-// upgradeMigration is the first migration after the first schema.
-const upgradeMigration = "store/gormstore/migrations/mysql/00002*"
+// upgradeMigration is the newest migration: a build works on its own schema and the next.
+const upgradeMigration = "store/gormstore/migrations/mysql/00003*"
 
-// buildOld builds the binary of the first schema from the history: of the last commit
+// buildOld builds the binary of the schema before from the history: of the last commit
 // before the migration that builds at all.
 func buildOld(ctx context.Context, e *env) (binary, commit string, err error) {
 	git := func(args ...string) (string, error) {

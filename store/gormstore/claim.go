@@ -36,6 +36,8 @@ func (s *Store) Claim(ctx context.Context, c model.Claim) (model.Claimed, error)
 		return model.Claimed{}, fmt.Errorf("gormstore: claim: MaxRows %d must be 1 to %d", c.MaxRows, maxClaimRows)
 	case c.MaxBytes < 1:
 		return model.Claimed{}, fmt.Errorf("gormstore: claim: MaxBytes %d must be positive", c.MaxBytes)
+	case c.LoneFrom < 0:
+		return model.Claimed{}, fmt.Errorf("gormstore: claim: LoneFrom %d must not be negative", c.LoneFrom)
 	case c.Lease < time.Millisecond:
 		return model.Claimed{}, fmt.Errorf("gormstore: claim: Lease %s must be positive", c.Lease)
 	}
@@ -90,6 +92,11 @@ func (s *Store) lockDue(ctx context.Context, tx dbTx, c model.Claim) (list []mod
 	}
 	var sum int64
 	for i := range list {
+		if lone := c.LoneFrom > 0 && list[i].Claims+1 >= c.LoneFrom; lone && i == 0 {
+			return list[:1], true, nil
+		} else if lone {
+			return list[:i], true, nil // it is first in the next claim
+		}
 		// What lies beyond the bound was locked but not changed: the commit frees it.
 		if sum += int64(list[i].Size); i > 0 && sum > c.MaxBytes {
 			return list[:i], true, nil
@@ -122,6 +129,11 @@ func (s *Store) dueQuery(c model.Claim) (query string, args []any) {
 // lease makes the locked rows the owner's.
 func (s *Store) lease(ctx context.Context, tx dbTx, c model.Claim, list []model.TransMessage) error {
 	now := list[len(list)-1].UpdatedAt // the latest: SQLite looks at its clock for each row
+	if c.LoneFrom > 0 && list[0].Claims+1 >= c.LoneFrom {
+		if err := s.leaseLone(ctx, tx, c, &list[0], now); err != nil {
+			return err
+		}
+	}
 	ids := make([]string, len(list))
 	for i := range list {
 		t := &list[i]
@@ -135,6 +147,25 @@ func (s *Store) lease(ctx context.Context, tx dbTx, c model.Claim, list []model.
 		"claims = claims+1, next_attempt_at = ?, claimed_by = ?, updated_at = ? WHERE id "+cond+
 		" AND status = 'READY' AND next_attempt_at <= "+s.d.now), args...))
 	return changedAll(n, err, len(list))
+}
+
+// loneAlert is the number of claims alone from which the alert of a row is owed: one ended
+// without a settle.
+const loneAlert = 2
+
+// leaseLone counts a claim in which the row, which is locked, is the only one. An old version
+// settles without resetting the count, so it never exceeds the claims that can have been alone.
+func (s *Store) leaseLone(ctx context.Context, tx dbTx, c model.Claim, t *model.TransMessage, now int64) error {
+	t.LoneClaims = min(t.LoneClaims, t.Claims+1-c.LoneFrom) + 1
+	if t.LoneClaims == 1 {
+		t.LoneSince = now
+	}
+	_, err := tx.ExecContext(ctx, s.d.bind("UPDATE "+s.sql.table+" SET lone_claims = ?, lone_since = ? WHERE id = ?"),
+		t.LoneClaims, t.LoneSince, t.ID)
+	if err != nil || t.LoneClaims < loneAlert {
+		return err
+	}
+	return s.oweAlerts(ctx, tx, model.AlertCrashLoop, []string{t.ID})
 }
 
 // completeRows reads the properties and bodies that the rows do not have.

@@ -337,9 +337,10 @@ func blob(b []byte) []byte {
 	return b
 }
 
-// delayMS is a delay in whole milliseconds, rounded up; negative counts as zero.
+// delayMS is a delay in whole milliseconds, rounded up; negative counts as zero. The longest
+// duration, 292 years, added to any date still fits into the column.
 func delayMS(d time.Duration) int64 {
-	return max(0, int64((d+time.Millisecond-1)/time.Millisecond))
+	return model.DurationToMillis(d)
 }
 
 // rowBytes is the data of one row in a statement.

@@ -130,11 +130,11 @@ func TestSchemaVersionsAccepted(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		add("3")
+		add("4")
 		if err := s.CheckSchema(t.Context()); err != nil {
 			t.Errorf("the next schema version is refused: %v", err)
 		}
-		add("4")
+		add("5")
 		if err := s.CheckSchema(t.Context()); err == nil || !strings.Contains(err.Error(), "upgrade") {
 			t.Errorf("a far newer schema: got %v, want it refused", err)
 		}
@@ -152,6 +152,12 @@ func TestSchemaBeforeReplayedIsRefused(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, stmt := range []string{
+			"DROP TABLE trans_message_alert",
+			"ALTER TABLE trans_message DROP COLUMN first_failed_at",
+			"ALTER TABLE trans_message DROP COLUMN lone_claims",
+			"ALTER TABLE trans_message DROP COLUMN lone_since",
+			"ALTER TABLE trans_message DROP COLUMN closes",
+			"ALTER TABLE trans_message DROP COLUMN closes_since",
 			"ALTER TABLE trans_message DROP COLUMN replayed_at",
 			"DELETE FROM transmsg_schema_version WHERE version_id >= 2",
 		} {
@@ -162,7 +168,7 @@ func TestSchemaBeforeReplayedIsRefused(t *testing.T) {
 		if err := s.CheckSchema(t.Context()); err == nil || !strings.Contains(err.Error(), "transmsg migrate up") {
 			t.Errorf("schema version 1: got %v, want it to name `transmsg migrate up`", err)
 		}
-		if done, err := s.Migrate(t.Context()); err != nil || len(done) != 1 {
+		if done, err := s.Migrate(t.Context()); err != nil || len(done) != 2 {
 			t.Fatalf("migrate from version 1: %v, %v", done, err)
 		}
 		if err := s.CheckSchema(t.Context()); err != nil {

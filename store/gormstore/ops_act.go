@@ -65,7 +65,8 @@ func (s *Store) makeReady(ctx context.Context, tx dbTx, ids []string, done int, 
 	}
 	cond, args := s.d.in(ids, args...)
 	n, err := affected(tx.ExecContext(ctx, s.d.bind("UPDATE "+s.sql.table+" SET status = 'READY', attempts = 0, "+
-		"failures = 0, claims = 0, version = version+1, epoch = epoch+1, claimed_by = '', next_attempt_at = "+
+		"failures = 0, claims = 0, version = version+1, epoch = epoch+1, claimed_by = '', first_failed_at = 0, "+
+		"lone_claims = 0, lone_since = 0, closes = 0, closes_since = 0, next_attempt_at = "+
 		s.d.now+"+"+delay+", replayed_at = "+s.d.now+", updated_at = "+s.d.now+
 		" WHERE id "+cond+" AND status = 'DEAD'"), args...))
 	return changedAll(n, err, len(ids))

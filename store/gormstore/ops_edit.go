@@ -48,7 +48,8 @@ func (s *Store) editTx(ctx context.Context, tx dbTx, id string, e *model.Edit) e
 	}
 	n, err := affected(tx.ExecContext(ctx, s.d.bind("UPDATE "+s.sql.table+" SET message_key = ?, exchange = ?, "+
 		"routing_key = ?, properties = ?, payload = ?, size = ?, version = version+1, epoch = epoch+1, "+
-		"claimed_by = '', updated_at = "+s.d.now+" WHERE id = ? AND version = ?"),
+		"claimed_by = '', claims = 0, lone_claims = 0, lone_since = 0, closes = 0, closes_since = 0, updated_at = "+
+		s.d.now+" WHERE id = ? AND version = ?"),
 		t.MessageKey, t.Exchange, t.RoutingKey, blob(t.Properties), blob(t.Payload), t.Size, t.ID, t.Version))
 	if err := changedAll(n, err, 1); err != nil {
 		return err

@@ -126,7 +126,8 @@ func (s *Store) insertImported(ctx context.Context, tx dbTx, t *model.TransMessa
 	due, args := "?", []any{
 		t.ID, t.Service, string(t.Status), t.Attempts, t.Failures, t.Claims, t.Version, t.Epoch, t.MessageKey,
 		t.Exchange, t.RoutingKey, blob(t.Properties), blob(t.Payload), len(t.Payload) + len(t.Properties),
-		string(t.LastCode), t.LastError, t.CreatedAt, t.UpdatedAt, t.ReplayedAt,
+		string(t.LastCode), t.LastError, t.CreatedAt, t.UpdatedAt, t.ReplayedAt, t.FirstFailedAt, t.LoneClaims,
+		t.LoneSince, t.Closes, t.ClosesSince,
 	}
 	if t.ClaimedBy != "" {
 		due = s.d.now
@@ -135,7 +136,8 @@ func (s *Store) insertImported(ctx context.Context, tx dbTx, t *model.TransMessa
 	}
 	_, err := tx.ExecContext(ctx, s.d.bind("INSERT INTO "+s.sql.table+" (id, service, status, attempts, failures, "+
 		"claims, version, epoch, message_key, exchange, routing_key, properties, payload, size, last_code, "+
-		"last_error, created_at, updated_at, replayed_at, next_attempt_at) VALUES ("+placeholders(19)+","+due+")"),
+		"last_error, created_at, updated_at, replayed_at, first_failed_at, lone_claims, lone_since, closes, "+
+		"closes_since, next_attempt_at) VALUES ("+placeholders(24)+","+due+")"),
 		args...)
 	return err
 }

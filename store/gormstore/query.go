@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/transmsg/transmsg/model"
 )
@@ -99,6 +98,9 @@ func (s *Store) matching(f model.Filter, args ...any) (string, []any) {
 			args = append(args, len(c.value))
 		}
 	}
+	if f.Exhausted {
+		query.WriteString(" AND status = 'READY' AND " + s.owes(model.AlertExhausted))
+	}
 	if f.OlderThan > 0 {
 		query.WriteString(" AND created_at <= " + s.d.now + "-?")
 		args = append(args, delayMS(f.OlderThan))
@@ -140,6 +142,10 @@ func (s *Store) Stats(ctx context.Context, service string) ([]model.Stats, error
 	if err != nil {
 		return nil, s.wrap("stats", err)
 	}
+	exhausted, err := s.exhausted(ctx, service)
+	if err != nil {
+		return nil, s.wrap("stats", err)
+	}
 	var out []model.Stats
 	if service != "" {
 		out = append(out, model.Stats{Service: service})
@@ -149,6 +155,9 @@ func (s *Store) Stats(ctx context.Context, service string) ([]model.Stats, error
 			out = append(out, model.Stats{Service: g.service})
 		}
 		g.addTo(&out[len(out)-1])
+	}
+	for i := range out {
+		out[i].Exhausted = exhausted[out[i].Service]
 	}
 	return out, nil
 }
@@ -166,7 +175,7 @@ func (g *statsGroup) addTo(st *model.Stats) {
 		return
 	}
 	st.Ready, st.Due = g.count, g.due
-	st.OldestDue = max(0, time.Duration(g.dueAge)*time.Millisecond)
-	st.OldestReady = max(0, time.Duration(g.age)*time.Millisecond)
-	st.Ahead = max(0, time.Duration(g.ahead)*time.Millisecond)
+	st.OldestDue = max(0, model.MillisToDuration(g.dueAge))
+	st.OldestReady = max(0, model.MillisToDuration(g.age))
+	st.Ahead = max(0, model.MillisToDuration(g.ahead))
 }

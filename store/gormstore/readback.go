@@ -2,7 +2,6 @@ package gormstore
 
 import (
 	"context"
-	"time"
 
 	"github.com/transmsg/transmsg/model"
 )
@@ -82,7 +81,7 @@ func (s *Store) readStates(ctx context.Context, ids []string) (map[string]model.
 		found, err := collect(rows, err, func(r scanner, st *state) error {
 			var left int64
 			err := r.Scan(&st.id, &st.Version, &st.Epoch, &st.Status, &left)
-			st.LeaseLeft = time.Duration(left) * time.Millisecond
+			st.LeaseLeft = model.MillisToDuration(left)
 			return err
 		})
 		if err != nil {

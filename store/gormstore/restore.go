@@ -99,6 +99,7 @@ func (s *Store) restoreTx(
 	var texts []string
 	var args []any
 	var events []model.Event
+	var exhausted []string
 	for i := range rows {
 		t, m := &rows[i], &list[i]
 		if discarded, ok := blocked[t.ID]; ok && discarded >= t.CreatedAt {
@@ -108,6 +109,9 @@ func (s *Store) restoreTx(
 		out[i] = true
 		text, values := s.restoredTuple(t, m)
 		texts, args = append(texts, text), append(args, values...)
+		if m.Exhausted && m.Status == model.Ready {
+			exhausted = append(exhausted, t.ID)
+		}
 		attempts := t.Attempts + m.AttemptsDelta
 		if m.Outcome.Kind != model.Deferred {
 			events = append(events, settleEvent(m, attempts))
@@ -123,8 +127,12 @@ func (s *Store) restoreTx(
 	// and finds it.
 	_, err = tx.ExecContext(ctx, s.d.bind("INSERT INTO "+s.sql.table+" (id, service, status, next_attempt_at, "+
 		"attempts, failures, version, epoch, message_key, exchange, routing_key, properties, payload, size, "+
-		"last_code, last_error, replayed_at, created_at, updated_at) VALUES "+strings.Join(texts, ",")), args...)
+		"last_code, last_error, replayed_at, closes, closes_since, first_failed_at, created_at, updated_at) VALUES "+
+		strings.Join(texts, ",")), args...)
 	if err != nil {
+		return nil, err
+	}
+	if err := s.oweAlerts(ctx, tx, model.AlertExhausted, exhausted); err != nil {
 		return nil, err
 	}
 	return out, s.insertEvents(ctx, tx, events)
@@ -169,14 +177,20 @@ func (s *Store) restoredTuple(t *model.TransMessage, m *model.Settlement) (text 
 	if m.Outcome.Kind == model.Deferred {
 		code, cause = t.LastCode, t.LastError
 	}
-	created, args := s.d.now, []any{
+	created, failed, args := s.d.now, "?", []any{
 		t.ID, t.Service, string(m.Status), delayMS(m.Delay), t.Attempts + m.AttemptsDelta,
 		t.Failures + m.FailuresDelta, m.Version + 1, t.Epoch, t.MessageKey, t.Exchange, t.RoutingKey,
 		blob(t.Properties), blob(t.Payload), t.Size, string(code), model.CleanText(cause), t.ReplayedAt,
+		t.Closes, t.ClosesSince,
+	}
+	if m.AttemptsDelta > 0 && t.FirstFailedAt <= t.ReplayedAt {
+		failed = s.d.now
+	} else {
+		args = append(args, t.FirstFailedAt)
 	}
 	if t.CreatedAt > 0 {
 		created, args = "?", append(args, t.CreatedAt)
 	}
-	values := strings.Replace(placeholders(17), "?,?,?,?,", "?,?,?,"+s.d.now+"+?,", 1)
-	return "(" + values + "," + created + "," + s.d.now + ")", args
+	values := strings.Replace(placeholders(19), "?,?,?,?,", "?,?,?,"+s.d.now+"+?,", 1)
+	return "(" + values + "," + failed + "," + created + "," + s.d.now + ")", args
 }

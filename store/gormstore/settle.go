@@ -97,6 +97,7 @@ func (s *Store) settleTx(ctx context.Context, tx dbTx, list []model.Settlement) 
 	out := make([]model.Settled, len(list))
 	write := make([]*model.Settlement, 0, len(list))
 	var events []model.Event
+	var exhausted []string
 	for i := range list {
 		f := have[list[i].ID]
 		switch {
@@ -110,6 +111,9 @@ func (s *Store) settleTx(ctx context.Context, tx dbTx, list []model.Settlement) 
 			out[i] = model.SettledDone
 			f.version++ // a second settlement of the same row in this list is fenced
 			write = append(write, &list[i])
+			if list[i].Exhausted && list[i].Status == model.Ready {
+				exhausted = append(exhausted, list[i].ID)
+			}
 			if list[i].Outcome.Kind != model.Deferred {
 				events = append(events, settleEvent(&list[i], f.attempts+list[i].AttemptsDelta))
 			}
@@ -119,6 +123,9 @@ func (s *Store) settleTx(ctx context.Context, tx dbTx, list []model.Settlement) 
 		return out, nil
 	}
 	if err := s.updateSettled(ctx, tx, write); err != nil {
+		return nil, err
+	}
+	if err := s.oweAlerts(ctx, tx, model.AlertExhausted, exhausted); err != nil {
 		return nil, err
 	}
 	return out, s.insertEvents(ctx, tx, events)
@@ -188,10 +195,10 @@ func (s *Store) updateSettled(ctx context.Context, tx dbTx, list []*model.Settle
 		_, err := tx.ExecContext(ctx, "UPDATE "+s.sql.table+" SET status = ?, next_attempt_at = "+s.d.now+"+?, "+
 			"attempts = attempts+?, failures = failures+?, claims = 0, version = version+1, claimed_by = '', "+
 			"last_code = CASE WHEN ?5 = 1 THEN last_code ELSE ?6 END, "+
-			"last_error = CASE WHEN ?5 = 1 THEN last_error ELSE ?7 END, updated_at = "+s.d.now+
-			" WHERE id = ?8 AND version = ?9",
+			"last_error = CASE WHEN ?5 = 1 THEN last_error ELSE ?7 END, updated_at = "+s.d.now+", "+
+			s.clocks("", "?3", "?10")+" WHERE id = ?8 AND version = ?9",
 			string(m.Status), delayMS(m.Delay), m.AttemptsDelta, m.FailuresDelta, keepCause(m),
-			string(m.Outcome.Code), model.CleanText(m.Outcome.Text), m.ID, m.Version)
+			string(m.Outcome.Code), model.CleanText(m.Outcome.Text), m.ID, m.Version, m.ClosesDelta)
 		if err != nil {
 			return err
 		}
@@ -199,13 +206,30 @@ func (s *Store) updateSettled(ctx context.Context, tx dbTx, list []*model.Settle
 	return nil
 }
 
+// clocks are the assignments to what a row's end goes by. table qualifies the row's columns
+// where they are read, attempts and closes are the settlement's deltas. A first failure of
+// before the last replay is of an earlier life.
+//
+// MySQL assigns from left to right: closes_since must come before closes.
+func (s *Store) clocks(table, attempts, closes string) string {
+	set := table
+	if s.d.name == dialectPostgres {
+		set = "" // its SET takes no qualified names
+	}
+	return set + "first_failed_at = CASE WHEN " + attempts + " > 0 AND " + table + "first_failed_at <= " + table +
+		"replayed_at THEN " + s.d.now + " ELSE " + table + "first_failed_at END, " +
+		set + "lone_claims = 0, " + set + "lone_since = 0, " +
+		set + "closes_since = CASE WHEN " + closes + " > 0 AND " + table + "closes = 0 THEN " + s.d.now +
+		" ELSE " + table + "closes_since END, " + set + "closes = " + table + "closes+" + closes
+}
+
 func (s *Store) settleMySQL(ctx context.Context, tx dbTx, list []*model.Settlement) error {
 	const row = "SELECT ? AS id, ? AS version, ? AS status, ? AS delay, ? AS attempts, ? AS failures, " +
-		"? AS keep, ? AS code, ? AS error"
-	const more = " UNION ALL SELECT ?,?,?,?,?,?,?,?,?"
-	query := make([]byte, 0, len(row)+len(more)*len(list)+600)
+		"? AS keep, ? AS code, ? AS error, ? AS closes"
+	const more = " UNION ALL SELECT ?,?,?,?,?,?,?,?,?,?"
+	query := make([]byte, 0, len(row)+len(more)*len(list)+1200)
 	query = append(query, "UPDATE ("...)
-	args := make([]any, 0, 9*len(list))
+	args := make([]any, 0, 10*len(list))
 	for i, m := range list {
 		if i == 0 {
 			query = append(query, row...)
@@ -213,7 +237,7 @@ func (s *Store) settleMySQL(ctx context.Context, tx dbTx, list []*model.Settleme
 			query = append(query, more...)
 		}
 		args = append(args, m.ID, m.Version, string(m.Status), delayMS(m.Delay), m.AttemptsDelta, m.FailuresDelta,
-			keepCause(m), string(m.Outcome.Code), model.CleanText(m.Outcome.Text))
+			keepCause(m), string(m.Outcome.Code), model.CleanText(m.Outcome.Text), m.ClosesDelta)
 	}
 	// STRAIGHT_JOIN with the converted id makes every row one look-up by primary key.
 	query = append(query, ") v STRAIGHT_JOIN "+s.sql.table+" t FORCE INDEX (PRIMARY) ON "+
@@ -221,7 +245,7 @@ func (s *Store) settleMySQL(ctx context.Context, tx dbTx, list []*model.Settleme
 		"SET t.status = v.status, t.next_attempt_at = "+s.d.now+"+v.delay, t.attempts = t.attempts+v.attempts, "+
 		"t.failures = t.failures+v.failures, t.claims = 0, t.version = t.version+1, t.claimed_by = '', "+
 		"t.last_code = IF(v.keep = 1, t.last_code, v.code), t.last_error = IF(v.keep = 1, t.last_error, v.error), "+
-		"t.updated_at = "+s.d.now...)
+		"t.updated_at = "+s.d.now+", "+s.clocks("t.", "v.attempts", "v.closes")...)
 	_, err := tx.ExecContext(ctx, string(query), args...)
 	return err
 }
@@ -230,21 +254,24 @@ func (s *Store) settlePostgres(ctx context.Context, tx dbTx, list []*model.Settl
 	n := len(list)
 	id, status, code, text := make([]string, n), make([]string, n), make([]string, n), make([]string, n)
 	version, attempts, failures, keep := make([]int32, n), make([]int32, n), make([]int32, n), make([]int32, n)
+	closes := make([]int32, n)
 	delay := make([]int64, n)
 	for i, m := range list {
 		id[i], status[i] = m.ID, string(m.Status)
 		code[i], text[i] = string(m.Outcome.Code), model.CleanText(m.Outcome.Text)
 		version[i], keep[i], delay[i] = int32(m.Version), int32(keepCause(m)), delayMS(m.Delay)
-		attempts[i], failures[i] = int32(m.AttemptsDelta), int32(m.FailuresDelta)
+		attempts[i], failures[i], closes[i] = int32(m.AttemptsDelta), int32(m.FailuresDelta), int32(m.ClosesDelta)
 	}
 	_, err := tx.ExecContext(ctx, "UPDATE "+s.sql.table+" AS t SET status = v.status, "+
 		"next_attempt_at = "+s.d.now+"+v.delay, attempts = t.attempts+v.attempts, "+
 		"failures = t.failures+v.failures, claims = 0, version = t.version+1, claimed_by = '', "+
 		"last_code = CASE WHEN v.keep = 1 THEN t.last_code ELSE v.code END, "+
-		"last_error = CASE WHEN v.keep = 1 THEN t.last_error ELSE v.error END, updated_at = "+s.d.now+
+		"last_error = CASE WHEN v.keep = 1 THEN t.last_error ELSE v.error END, updated_at = "+s.d.now+", "+
+		s.clocks("t.", "v.attempts", "v.closes")+
 		" FROM unnest($1::text[], $2::int[], $3::text[], $4::bigint[], $5::int[], $6::int[], $7::int[], "+
-		"$8::text[], $9::text[]) AS v (id, version, status, delay, attempts, failures, keep, code, error) "+
+		"$8::text[], $9::text[], $10::int[]) AS v (id, version, status, delay, attempts, failures, keep, code, "+
+		"error, closes) "+
 		"WHERE t.id = v.id AND t.version = v.version",
-		id, version, status, delay, attempts, failures, keep, code, text)
+		id, version, status, delay, attempts, failures, keep, code, text, closes)
 	return err
 }

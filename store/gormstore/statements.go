@@ -15,12 +15,12 @@ const (
 	// rowColumns are what scanRow reads; the payload follows where it is wanted.
 	rowColumns = "id, service, status, next_attempt_at, attempts, failures, claims, version, epoch, " +
 		"message_key, exchange, routing_key, properties, size, last_code, last_error, claimed_by, " +
-		"created_at, updated_at, replayed_at"
+		"created_at, updated_at, replayed_at, first_failed_at, lone_claims, lone_since, closes, closes_since"
 )
 
 // statements are the texts that do not depend on a call, and the table names.
 type statements struct {
-	table, events, version string
+	table, events, alerts, version string
 
 	// insert is the text for maxRows rows; the text for fewer is a prefix of it, so that
 	// no text is built or kept per row count. On PostgreSQL it takes arrays and is one
@@ -33,6 +33,7 @@ type statements struct {
 func newStatements(d *dialect, prefix string) statements {
 	st := statements{
 		table: prefix + "trans_message", events: prefix + "trans_message_event",
+		alerts:  prefix + "trans_message_alert",
 		version: prefix + "transmsg_schema_version",
 	}
 	if d.dollar {

@@ -20,6 +20,9 @@ type Operations interface {
 	Import(ctx context.Context, rows []model.TransMessage, actor string) (int, error)
 	ClaimDead(context.Context, model.DeadClaim) ([]model.TransMessage, error)
 	MarkAlerted(ctx context.Context, keys []model.RowKey, next time.Duration) (int, error)
+	ClaimOwed(context.Context, model.DeadClaim) ([]model.OwedAlert, error)
+	MarkOwed(ctx context.Context, keys []model.OwedKey, next time.Duration) (int, error)
+	SweepOwed(ctx context.Context, limit int) (int, error)
 	AddEvent(context.Context, model.Event) error
 	PurgeEvents(ctx context.Context, olderThan time.Duration, limit int) (int, error)
 	PurgeDead(ctx context.Context, olderThan time.Duration, limit int) (int, error)

@@ -20,8 +20,11 @@ func testSettleReady(t *testing.T, s Store) {
 	want := row
 	want.Version, want.Attempts, want.Failures, want.Claims, want.ClaimedBy = 2, 1, 1, 0, ""
 	want.LastCode, want.LastError = model.CodeNoRoute, model.CleanText(m.Outcome.Text)
-	want.NextAttemptAt, want.UpdatedAt = got.NextAttemptAt, got.UpdatedAt
+	want.NextAttemptAt, want.UpdatedAt, want.FirstFailedAt = got.NextAttemptAt, got.UpdatedAt, got.FirstFailedAt
 	equal(t, "row", got, want)
+	if got.FirstFailedAt < before || got.FirstFailedAt > got.UpdatedAt {
+		t.Errorf("first failed at %d, settled at %d, now was %d", got.FirstFailedAt, got.UpdatedAt, before)
+	}
 	if got.NextAttemptAt < before+hour.Milliseconds() || got.UpdatedAt < before {
 		t.Errorf("next attempt %d, updated %d, now was %d", got.NextAttemptAt, got.UpdatedAt, before)
 	}
@@ -193,7 +196,10 @@ func testRestore(t *testing.T, s Store) {
 	want := row
 	want.Version, want.Claims, want.ClaimedBy, want.Attempts, want.Failures = row.Version+1, 0, "", 3, 4
 	want.LastCode, want.LastError = m.Outcome.Code, m.Outcome.Text
-	want.NextAttemptAt, want.UpdatedAt = back.NextAttemptAt, back.UpdatedAt
+	want.NextAttemptAt, want.UpdatedAt, want.FirstFailedAt = back.NextAttemptAt, back.UpdatedAt, back.FirstFailedAt
+	if back.FirstFailedAt != back.UpdatedAt {
+		t.Errorf("restored at %d with a first failure at %d", back.UpdatedAt, back.FirstFailedAt)
+	}
 	equal(t, "restored row", back, want)
 	if d := back.NextAttemptAt - back.UpdatedAt; d != hour.Milliseconds() {
 		t.Errorf("restored with a delay of %d ms, want an hour", d)

@@ -118,5 +118,10 @@ func operations() []part {
 		{"ExportImportIsExact", testExportImport},
 		{"ImportRefusals", testImportRefusals},
 		{"AddEvent", testAddEvent},
+		{"D1_NoTimeWraps", testNoTimeWraps},
+		{"D3_FirstFailureIsKept", testFirstFailed},
+		{"E4_AnAlertOwedForReadyRows", testExhausted},
+		{"E4_WhatIsOwedEndsWithItsRow", testOwedEnds},
+		{"E7_RowsThatEndTheirSendersAreClaimedAlone", testLone},
 	}
 }

@@ -1,0 +1,22 @@
+-- +goose Up
+-- Alerts that are owed for READY rows: few, and the big table gets no further index.
+CREATE TABLE IF NOT EXISTS {{prefix}}trans_message_alert (
+  row_id     CHAR(36) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
+  kind       VARCHAR(16) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
+  epoch      INT NOT NULL,
+  service    VARCHAR(64) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL,
+  due_at     BIGINT NOT NULL,
+  claimed_by VARCHAR(64) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL DEFAULT '',
+  created_at BIGINT NOT NULL,
+  PRIMARY KEY (row_id, kind, epoch),
+  KEY {{prefix}}trans_message_alert_due (due_at)
+) ENGINE=InnoDB ROW_FORMAT=DYNAMIC DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin;
+
+-- INSTANT, or refused: the table is never copied or locked under traffic.
+ALTER TABLE {{prefix}}trans_message
+  ADD COLUMN /*M! IF NOT EXISTS */ first_failed_at BIGINT NOT NULL DEFAULT 0,
+  ADD COLUMN /*M! IF NOT EXISTS */ lone_claims INT NOT NULL DEFAULT 0,
+  ADD COLUMN /*M! IF NOT EXISTS */ lone_since BIGINT NOT NULL DEFAULT 0,
+  ADD COLUMN /*M! IF NOT EXISTS */ closes INT NOT NULL DEFAULT 0,
+  ADD COLUMN /*M! IF NOT EXISTS */ closes_since BIGINT NOT NULL DEFAULT 0,
+  ALGORITHM=INSTANT;
