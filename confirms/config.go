@@ -42,8 +42,10 @@ type Config struct {
 	// VHost is the virtual host, not percent-encoded, at most 255 bytes of UTF-8. Defaults
 	// to "/".
 	VHost string
-	// Credentials returns user and password. It is asked at every dial, so that a
-	// rotated password is found; ctx ends with DialTimeout.
+	// Credentials returns user and password. It is asked at every dial, so that a rotated
+	// password is found, and on an open connection when three quarters of a token's life are
+	// over, each minute, and when the broker refuses the login: a new password of the same user
+	// is then given to the broker without a new connection. ctx ends with DialTimeout.
 	Credentials func(ctx context.Context) (user, password string, err error)
 	// TLS returns the TLS settings and is asked at every dial; what it returns is
 	// cloned. An empty ServerName means the host dialled. Nil means plain AMQP.

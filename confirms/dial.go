@@ -24,6 +24,7 @@ type dialled struct {
 	conn     *amqp.Connection
 	wire     *wire
 	frameMax int
+	login    login
 }
 
 // dial connects to one address within DialTimeout or ctx. The library gets an open
@@ -63,7 +64,7 @@ func (c *Config) dial(ctx context.Context, addr string) (dialled, error) {
 	if frameMax == 0 { // unlimited
 		frameMax = model.DefaultFrameMax
 	}
-	return dialled{addr: addr, conn: conn, wire: w, frameMax: frameMax}, nil
+	return dialled{addr: addr, conn: conn, wire: w, frameMax: frameMax, login: login{user, password}}, nil
 }
 
 // connect opens the socket and, if wanted, TLS on it.

@@ -1,6 +1,7 @@
 package confirms
 
 import (
+	"context"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -27,6 +28,11 @@ type session struct {
 	frameMax   int
 	clock      *confirmClock
 	exchanges  *exchanges
+	login      login // keepLogin's alone
+
+	loginRefused chan struct{}   // cap 1: the broker refuses the login
+	life         context.Context //nolint:containedctx // ends with the connection, for what asks for credentials
+	endLife      context.CancelFunc
 
 	inFlight atomic.Int64 // slots taken, all lanes
 	timedOut atomic.Int64 // timed-out sends still tracked, all lanes
@@ -38,7 +44,9 @@ type session struct {
 	lanes   int  // open
 	live    bool // a lane was open, and the connection is not over
 	blocked bool
-	retired int // lanes with overdue confirms
+	// loginBad: the broker refuses the login, and nothing is sent until it is renewed.
+	loginBad bool
+	retired  int // lanes with overdue confirms
 
 	mu      sync.Mutex
 	reason  string              // why it was ended, if by us
@@ -54,7 +62,9 @@ type guardedCall struct {
 }
 
 func newSession(s *Sender, r *role, generation uint64, d dialled) *session {
+	life, end := context.WithCancel(context.Background())
 	return &session{
+		login: d.login, loginRefused: make(chan struct{}, 1), life: life, endLife: end,
 		s: s, role: r, generation: generation, addr: d.addr, conn: d.conn, wire: d.wire, frameMax: d.frameMax,
 		clock: newConfirmClock(), exchanges: newExchanges(r.gate),
 		over: make(chan struct{}), unused: make(chan struct{}), calls: make(map[int]guardedCall),
@@ -71,6 +81,7 @@ func (se *session) run(stop <-chan struct{}) error {
 	se.wg.Go(func() { se.watchBlocked(blocked) })
 	se.wg.Go(se.watchdog)
 	se.wg.Go(se.askExchanges)
+	se.wg.Go(se.keepLogin)
 	for range se.role.channels {
 		se.wg.Go(se.keepLane)
 	}
@@ -85,6 +96,7 @@ func (se *session) run(stop <-chan struct{}) error {
 	}
 	se.s.sessionOver(se)
 	close(se.over)
+	se.endLife()
 	if lost == nil {
 		se.closeGracefully()
 	} else {

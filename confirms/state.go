@@ -37,7 +37,7 @@ func (s *Sender) change(se *session, f func()) {
 // (see isolate), but only where publishing works.
 func (s *Sender) derive() (gateClosed []*session) {
 	se, isolated := s.state.session, s.state.isolated
-	open := se != nil && se.live && !se.blocked
+	open := se != nil && se.live && !se.blocked && !se.loginBad
 	if s.publish.gate.set(open) && !open {
 		gateClosed = append(gateClosed, se)
 	}
@@ -102,6 +102,8 @@ func (s *Sender) whyNotSent(r *role) string {
 		return "the sender is closed"
 	case se != nil && se.blocked, r.alone && isolated != nil && isolated.blocked:
 		return "the broker blocks the connection"
+	case se != nil && se.loginBad:
+		return "the broker refuses the login"
 	case se == nil || !se.live:
 		return "no connection to the broker"
 	}

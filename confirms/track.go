@@ -276,6 +276,14 @@ func (l *lane) conclude(cause *amqp.Error) {
 // judge decides what the end of the channel means for the sends without an answer.
 func (l *lane) judge(cause *amqp.Error, connOpen bool, unresolved []*pending) {
 	channel := isChannelException(cause, connOpen)
+	if channel && isLoginCause(cause) {
+		l.se.refuseLogin() // before any outcome is told
+		l.se.channelException(cause, len(unresolved))
+		for _, p := range unresolved {
+			l.settle(p, unknown(model.CodeClosed, closeText(cause)))
+		}
+		return
+	}
 	switch {
 	case channel:
 		l.se.channelException(cause, len(unresolved))
