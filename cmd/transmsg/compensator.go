@@ -102,6 +102,10 @@ func (a *app) compensate(ctx context.Context, o *compensatorOptions) (err error)
 	}
 	cfg.Alerter = alert.LogSink{Logger: log}
 	store, err := a.openStore(ctx, &o.store, log)
+	if err != nil && ctx.Err() != nil { // asked to stop while it waited: as asked, and nothing is open yet
+		log.InfoContext(ctx, "stopped before the database answered", "error", err)
+		return nil
+	}
 	if err != nil {
 		return err
 	}

@@ -15,7 +15,11 @@ import (
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	drain := []os.Signal{os.Interrupt, syscall.SIGTERM}
+	if !signal.Ignored(syscall.SIGHUP) { // nohup has it ignored, and so it stays
+		drain = append(drain, syscall.SIGHUP)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), drain...)
 	// The first signal asks for a drain; from then on the default action is back, so that
 	// a second one ends the process at once.
 	context.AfterFunc(ctx, stop)

@@ -136,7 +136,7 @@ func (a *app) export(ctx context.Context, s *gormstore.Store, sel model.Selectio
 			}
 			n++
 			p.set(n)
-			return printJSON(out, exportJSON(&t))
+			return printExport(out, exportJSON(&t))
 		}); err != nil {
 			return fmt.Errorf("after %s: %w", count(n), err)
 		}

@@ -52,9 +52,16 @@ type grouper interface {
 }
 
 func (a *app) groups(ctx context.Context, s grouper, f model.Filter) error {
+	limit := f.Limit
+	f.Limit = min(limit+1, maxLimit) // one more, to know whether there is one
 	groups, err := s.Groups(ctx, f)
 	if err != nil {
 		return err
+	}
+	if len(groups) > limit || limit == maxLimit && len(groups) == limit {
+		// Also with --json: on stderr, since stdout is for groups alone.
+		defer fmt.Fprintf(a.stderr, "more groups match: --limit, or a filter\n")
+		groups = groups[:limit]
 	}
 	if a.jsonOut {
 		for i := range groups {
@@ -68,13 +75,7 @@ func (a *app) groups(ctx context.Context, s grouper, f model.Filter) error {
 	if err != nil {
 		return err
 	}
-	if err := printGroups(a.stdout, groups, now); err != nil {
-		return err
-	}
-	if len(groups) == f.Limit {
-		fmt.Fprintf(a.stderr, "there may be more groups: --limit, or a filter\n")
-	}
-	return nil
+	return printGroups(a.stdout, groups, now)
 }
 
 // printGroups prints a table for people.

@@ -128,6 +128,10 @@ func importError(lines *lineReader, err error) error {
 
 // importLine is strict: what it let through would be stored.
 func importLine(line []byte) (model.TransMessage, error) {
+	line, err := checked(line)
+	if err != nil {
+		return model.TransMessage{}, err
+	}
 	dec := json.NewDecoder(bytes.NewReader(line))
 	dec.DisallowUnknownFields()
 	var j jsonExport

@@ -66,6 +66,13 @@ func (a *app) list(ctx context.Context, s lister, f model.Filter) error {
 	if err != nil {
 		return err
 	}
+	more, err := moreAfter(ctx, s, f, rows)
+	if err != nil {
+		return err
+	}
+	if more { // also with --json: on stderr, since stdout is for rows alone
+		defer fmt.Fprintf(a.stderr, "more messages match: --after %s\n", rows[len(rows)-1].ID)
+	}
 	if a.jsonOut {
 		for i := range rows {
 			if err := printJSON(a.stdout, rowJSON(&rows[i])); err != nil {
@@ -78,13 +85,17 @@ func (a *app) list(ctx context.Context, s lister, f model.Filter) error {
 	if err != nil {
 		return err
 	}
-	if err := printRows(a.stdout, rows, now); err != nil {
-		return err
+	return printRows(a.stdout, rows, now)
+}
+
+// moreAfter tells whether rows match behind a full page.
+func moreAfter(ctx context.Context, s lister, f model.Filter, page []model.TransMessage) (bool, error) {
+	if f.Limit <= 0 || len(page) < f.Limit {
+		return false, nil
 	}
-	if f.Limit > 0 && len(rows) == f.Limit {
-		fmt.Fprintf(a.stderr, "there may be more: --after %s\n", rows[len(rows)-1].ID)
-	}
-	return nil
+	f.Limit, f.After = 1, page[len(page)-1].ID
+	next, err := s.List(ctx, f)
+	return len(next) > 0, err
 }
 
 // printRows prints a table for people; the ages are by the database's clock.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"time"
 
@@ -109,7 +110,7 @@ func (a *app) publish(ctx context.Context, o *publishOptions) (err error) {
 		fmt.Fprintf(a.stderr, "broker %s not reached within %v; messages are stored and may be sent later: %s\n",
 			strings.Join(senderCfg.Addrs, ", "), o.connectTimeout, err)
 	}
-	return a.publishAll(ctx, o, pub, src, dsn)
+	return a.publishAll(ctx, o, pub, src, store, dsn)
 }
 
 // configs checks the settings by their flags' names before anything is opened.
@@ -165,7 +166,7 @@ func (o *publishOptions) openStore(ctx context.Context, a *app, log *slog.Logger
 
 // publishAll runs the pipeline, drains and sums up.
 func (a *app) publishAll(
-	ctx context.Context, o *publishOptions, pub *publisher.Publisher, src *source, dsn string,
+	ctx context.Context, o *publishOptions, pub *publisher.Publisher, src *source, store *gormstore.Store, dsn string,
 ) error {
 	// hard ends what ctx must not cut short: rows being stored and confirms on their way.
 	hard, cut := context.WithCancel(context.WithoutCancel(ctx))
@@ -201,16 +202,38 @@ func (a *app) publishAll(
 	if writeErr != nil {
 		return writeErr
 	}
-	return a.publishSummary(rep, o, ctx.Err() != nil, dsn)
+	dead, err := deadOf(closing, store, rep.refused) // after Close, which writes the last outcomes
+	if err != nil {
+		fmt.Fprintf(a.stderr, "which of them are DEAD is not known: %s\n", err)
+	}
+	return a.publishSummary(rep, o, ctx.Err() != nil, dsn, dead)
+}
+
+// deadOf counts which of the messages are DEAD by now.
+func deadOf(ctx context.Context, s *gormstore.Store, ids []string) (int, error) {
+	dead := 0
+	for part := range slices.Chunk(ids, 500) {
+		p, err := s.Select(ctx, model.Selection{IDs: part, Filter: model.Filter{Status: model.Dead}})
+		if err != nil {
+			return dead, err
+		}
+		dead += p.Rows
+	}
+	return dead, nil
 }
 
 // publishSummary prints the last lines and chooses the exit code.
-func (a *app) publishSummary(rep *reporter, o *publishOptions, interrupted bool, dsn string) error {
+func (a *app) publishSummary(rep *reporter, o *publishOptions, interrupted bool, dsn string, dead int) error {
 	failed, kept, waiting := rep.sums()
+	waiting -= dead
 	fmt.Fprintln(a.stderr, rep.tally())
 	if waiting > 0 {
 		fmt.Fprintf(a.stderr, "%d stored and not confirmed; a compensator on this store sends them again.\n"+
 			"Next: transmsg messages list and transmsg compensator, with --store %s\n", waiting, shownStore(dsn))
+	}
+	if dead > 0 {
+		fmt.Fprintf(a.stderr, "%d went DEAD at once, with no attempt left: nobody sends them again by themselves.\n"+
+			"Next: mend the cause, then transmsg messages replay, with --store %s\n", dead, shownStore(dsn))
 	}
 	if interrupted {
 		fmt.Fprintln(a.stderr, "interrupted: input after these messages was not read")

@@ -56,9 +56,19 @@ func (v verdict) failed() bool {
 	}
 }
 
-// kept says that the message is stored and was not routed, or is DEAD: exit code 3.
-func (v verdict) kept() bool {
-	return v == verdictDead || v == verdict(model.Returned.String()) || v == verdict(model.Refused.String())
+// kept says that the message is DEAD, or is stored because the broker answered that it did
+// not take it: exit code 3. A nack is such an answer; without an answer nothing is known.
+func (v verdict) kept() bool { return v == verdictDead || v.answered() }
+
+// answered says that the broker said no. It counts as an attempt, and the last one allowed
+// makes the message DEAD at once.
+func (v verdict) answered() bool {
+	switch v {
+	case verdict(model.Returned.String()), verdict(model.Refused.String()), verdict(model.Nacked.String()):
+		return true
+	default:
+		return false
+	}
 }
 
 // pipeline publishes inputs, many at a time.

@@ -68,7 +68,7 @@ func TestPipelineVerdicts(t *testing.T) {
 		{"acked", fakeReceipt{outcome: model.Outcome{Kind: model.Acked}}, nil, "acked", false, false},
 		{"returned", fakeReceipt{outcome: model.Outcome{Kind: model.Returned}}, nil, "returned", false, true},
 		{"refused", fakeReceipt{outcome: model.Outcome{Kind: model.Refused}}, nil, "refused", false, true},
-		{"nacked", fakeReceipt{outcome: model.Outcome{Kind: model.Nacked}}, nil, "nacked", false, false},
+		{"nacked", fakeReceipt{outcome: model.Outcome{Kind: model.Nacked}}, nil, "nacked", false, true},
 		{"deferred", fakeReceipt{outcome: model.Outcome{Kind: model.Deferred}}, nil, "deferred", false, false},
 		{"no outcome in time", fakeReceipt{after: -1}, nil, verdictPending, false, false},
 		{"invalid", nil, &model.InvalidError{Field: "key", Index: -1}, verdictInvalid, true, false},

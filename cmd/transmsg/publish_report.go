@@ -25,11 +25,15 @@ type reporter struct {
 	mu      sync.Mutex
 	total   int
 	counts  map[verdict]int
-	drawn   bool  // a progress line stands on the terminal
-	outErr  error // the first write that failed
+	refused []string // ids that the broker did not take, at most refusedKept
+	drawn   bool     // a progress line stands on the terminal
+	outErr  error    // the first write that failed
 	stopped chan struct{}
 	done    sync.WaitGroup
 }
+
+// refusedKept bounds the ids that are looked up at the end.
+const refusedKept = 10_000
 
 // newReporter starts the progress display; close ends it.
 func newReporter(a *app, stream bool) *reporter {
@@ -62,6 +66,9 @@ func (r *reporter) add(res result) {
 	defer r.mu.Unlock()
 	r.total++
 	r.counts[res.verdict]++
+	if res.verdict.answered() && len(r.refused) < refusedKept {
+		r.refused = append(r.refused, res.id)
+	}
 	if res.verdict.failed() && !r.json { // a mistake in the input or a failure: for a person, at once
 		r.clear()
 		fmt.Fprintf(r.err, "%s: %s: %s\n", res.name(r.quiet), res.verdict, res.text)
