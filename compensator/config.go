@@ -128,8 +128,8 @@ type Config struct {
 	// deleted, at least 1 h: messages are then lost for good. Zero, the default, means never.
 	DeadRetention time.Duration
 
-	// Logger receives a line for every failed send and every run that ended early. Nil
-	// discards.
+	// Logger receives a line for every failed send and every run that ended early. Nil is
+	// slog.Default().
 	Logger *slog.Logger
 	// Observer is told figures.
 	Observer Observer
@@ -153,7 +153,7 @@ func (c Config) withDefaults() Config {
 	c.Observer = c.Observer.withDefaults()
 	c.Services = slices.Sorted(slices.Values(c.Services))
 	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
+		c.Logger = slog.Default()
 	}
 	if c.Locker == nil {
 		c.Locker = &LocalLocker{}

@@ -43,7 +43,7 @@ type RedisConfig struct {
 	// PauseWhenDown makes a Redis that does not answer stop the runs. The default is to
 	// go on: claims alone keep the replicas apart then, at the price of some scans in vain.
 	PauseWhenDown bool
-	// Logger is told when Redis stops answering and when it answers again. Nil discards.
+	// Logger is told when Redis stops answering and when it answers again. Nil is slog.Default().
 	Logger *slog.Logger
 }
 
@@ -71,7 +71,7 @@ func NewRedisLocker(cfg RedisConfig) (*RedisLocker, error) {
 		cfg.TTL = DefaultRedisTTL
 	}
 	if cfg.Logger == nil {
-		cfg.Logger = slog.New(slog.DiscardHandler)
+		cfg.Logger = slog.Default()
 	}
 	switch {
 	case cfg.Client == nil:

@@ -88,7 +88,7 @@ type Config struct {
 	// ForgetRefusals is how long a refused exchange is remembered for which no message comes.
 	// Longer than rows wait for their next try. Defaults to 15 min; at least 1 s.
 	ForgetRefusals time.Duration
-	// Logger gets state changes, never one line per message. Nil discards.
+	// Logger gets state changes, never one line per message. Nil is slog.Default().
 	Logger *slog.Logger
 	// Observer hears of state changes.
 	Observer Observer
@@ -127,7 +127,7 @@ func (c Config) withDefaults() Config {
 	setDefault(&c.ProbeDelay, DefaultProbeDelay)
 	setDefault(&c.ForgetRefusals, DefaultForgetRefusals)
 	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
+		c.Logger = slog.Default()
 	}
 	return c
 }

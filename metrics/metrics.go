@@ -53,7 +53,7 @@ type Config struct {
 	// below the scrape timeout (10 s in Prometheus). 10 ms to RowsEvery. Defaults to 5 s, or
 	// to RowsEvery when that is shorter.
 	RowsTimeout time.Duration
-	// Logger receives the store's errors. Nil discards.
+	// Logger receives the store's errors. Nil is slog.Default().
 	Logger *slog.Logger
 }
 
@@ -91,7 +91,7 @@ func New(cfg Config) (*Metrics, error) {
 		cfg.RowsTimeout = min(DefaultRowsTimeout, cfg.RowsEvery)
 	}
 	if cfg.Logger == nil {
-		cfg.Logger = slog.New(slog.DiscardHandler)
+		cfg.Logger = slog.Default()
 	}
 	switch {
 	case cfg.RowsEvery < MinRowsEvery:

@@ -88,7 +88,7 @@ type Config struct {
 	MaxUnsettled int
 	// Observer receives events. Defaults to none.
 	Observer Observer
-	// Logger receives failed sends and failed writes. Nil discards.
+	// Logger receives failed sends and failed writes. Nil is slog.Default().
 	Logger *slog.Logger
 }
 
@@ -150,7 +150,7 @@ func (c Config) withDefaults() Config {
 		c.MaxUnsettled = settle.DefaultMaxPending
 	}
 	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
+		c.Logger = slog.Default()
 	}
 	c.Policy = c.Policy.WithDefaults()
 	c.Observer = c.Observer.withDefaults()

@@ -60,7 +60,7 @@ type Config struct {
 	// OnError, if set, is called for each failed write, with [OpDelete], [OpSettle] or
 	// [OpRestore]. The write is tried again. Rules as for OnSettled.
 	OnError func(op string, err error)
-	// Logger receives failed writes. Nil discards.
+	// Logger receives failed writes. Nil is slog.Default().
 	Logger *slog.Logger
 }
 
@@ -104,7 +104,7 @@ func NewBatcher(cfg Config) *Batcher {
 		cfg.Timeout = DefaultTimeout
 	}
 	if cfg.Logger == nil {
-		cfg.Logger = slog.New(slog.DiscardHandler)
+		cfg.Logger = slog.Default()
 	}
 	b := &Batcher{cfg: cfg, log: cfg.Logger}
 	b.deletes.init(deleteLinger, b.writeDeletes)

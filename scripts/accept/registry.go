@@ -24,6 +24,7 @@ func registry() map[string]check {
 		forcedClosesCheck(),
 		confirmTimeoutsCheck(),
 		hostileCheck(),
+		handlerCheck(),
 		testTwiceCheck(),
 	}
 	byName := make(map[string]check, len(all))

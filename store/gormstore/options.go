@@ -51,7 +51,7 @@ type Options struct {
 	// DSN's host. A server without TLS is an error then, whatever the DSN says. Nil leaves
 	// TLS to the DSN: tls=true of MySQL, sslmode=verify-full of PostgreSQL.
 	TLS func(context.Context) (*tls.Config, error)
-	// Logger receives what has no caller to return it to. Nil discards.
+	// Logger receives what has no caller to return it to. Nil is slog.Default().
 	Logger *slog.Logger
 }
 
@@ -75,7 +75,7 @@ func (o Options) withDefaults() (Options, error) {
 			o.InsertTimeout, minInsertTimeout, maxInsertTimeout)
 	}
 	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
+		o.Logger = slog.Default()
 	}
 	return o, nil
 }
