@@ -74,8 +74,12 @@ func Check(m *Message, l Limits) error {
 	if err := checkProperties(&m.Properties); err != nil {
 		return err
 	}
-	for k := range m.Headers {
-		if reason := reservedHeader(k); reason != "" {
+	for k, v := range m.Headers {
+		reason := reservedHeader(k)
+		if reason == "" {
+			reason = brokerHeader(k, v)
+		}
+		if reason != "" {
 			return invalid(fmt.Sprintf("headers[%q]", k), "%s", reason)
 		}
 	}
