@@ -35,7 +35,8 @@ trap 'rm -rf "$dir"' EXIT
 # The build context: tracked and new files, less what .dockerignore names. Two kinds of pattern are known: a glob at
 # the root, and **/ with a glob for names anywhere.
 mkdir "$dir/src" "$dir/out"
-git ls-files -z --cached --others --exclude-standard | while IFS= read -r -d '' file; do
+# shellcheck disable=SC2119 # all files
+source_files | while IFS= read -r -d '' file; do
   if [[ -e $file ]]; then printf '%s\0' "$file"; fi
 done | tar --create --null --files-from - | tar --extract --directory "$dir/src"
 while read -r pattern; do

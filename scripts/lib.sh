@@ -12,6 +12,18 @@ die() {
   exit 1
 }
 
+# source_files prints the files of the source tree, each ended by NUL: what git knows or would add, or in an archive
+# without .git all but what a build leaves there. Further arguments are patterns of file names.
+source_files() {
+  if git rev-parse --is-inside-work-tree >/dev/null 2>&1; then
+    git ls-files -z --cached --others --exclude-standard "$@"
+    return
+  fi
+  local names=() pattern
+  for pattern in "${@:-*}"; do names+=(${names[0]:+-o} -name "$pattern"); done
+  find . -path ./bin -prune -o -type f \( "${names[@]}" \) -printf '%P\0'
+}
+
 # have tells whether a command exists; the sbin folders count, since a plain user's PATH lacks them.
 have() { PATH="$PATH:/usr/local/sbin:/usr/sbin:/sbin" command -v "$1" >/dev/null 2>&1; }
 

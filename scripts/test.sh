@@ -37,10 +37,15 @@ need_binaries() {
   have psql || packages+=(postgresql-client)
   have shellcheck || packages+=(shellcheck)
   have python3 || packages+=(python3)
+  # The race detector is linked by a C compiler.
+  if ! have "$(go env CC)"; then packages+=(gcc libc6-dev); fi
   ((${#packages[@]})) || return 0
   debian_like || die "the tests need the programs of these Debian/Ubuntu packages: ${packages[*]}; install them"
   apt_install "${packages[@]}"
 }
+
+# load_modules loads what the module and its tests need, from all over the network, before anything is timed.
+load_modules() { go mod download && (cd scripts/bench && go mod download); }
 
 # lint waits for the linter's build, which began when the script did.
 lint() {
@@ -79,8 +84,12 @@ cleanup() {
   rm -rf "$run_dir" "$state_dir"
 }
 
-scripts/services.sh
-need_binaries
+say "== set-up: servers and programs that are missing are installed from packages, which can take minutes"
+step "services" scripts/services.sh
+((${#failed[@]} == 0)) || die "the servers do not answer"
+step "programs" need_binaries
+# Once and by itself: otherwise vet, lint and build each wait for it in silence, and vet's time says nothing.
+step "modules" load_modules
 
 # The path is short, because sockets lie below it, and may be entered by the users that private servers run as.
 run_dir=$(mktemp -d /tmp/tmtest.XXXXXX)
@@ -95,7 +104,7 @@ trap 'exit 130' INT TERM
 left_on_servers >"$state_dir/before"
 step "go vet" go vet "$@"
 step "go build" go build ./...
-mapfile -t scripts < <(git ls-files '*.sh')
+mapfile -d '' -t scripts < <(source_files '*.sh')
 step "shellcheck" shellcheck -x -P . "${scripts[@]}" .ci/run
 step "Dockerfile" scripts/dockerfile-check.sh
 step "lint" lint "$@"
