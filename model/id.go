@@ -2,6 +2,7 @@ package model
 
 import (
 	"encoding/binary"
+	"math/rand/v2"
 
 	"github.com/google/uuid"
 )
@@ -14,6 +15,15 @@ var stableRoot = uuid.MustParse("6f1d5c9e-3c0a-5b0e-9a55-7d3c1f0b8e21")
 // process, so that new rows are stored at the right edge of the primary key. Safe for
 // concurrent use. It panics only where the system's random source fails.
 func NewID() string { return uuid.Must(uuid.NewV7()).String() }
+
+// maxFirstEpoch bounds [NewEpoch]: the column is a signed INT of 32 bits that grows by one
+// at each replay and edit.
+const maxFirstEpoch = 1 << 30
+
+// NewEpoch returns a random first epoch from 1 to 2^30-1 for a row that is about to be
+// stored: another life of its id, before or after, has another one but for one case in
+// a thousand million. Safe for concurrent use.
+func NewEpoch() int { return 1 + rand.IntN(maxFirstEpoch-1) }
 
 // StableID returns the same UUID (version 5) for the same namespace and parts, so
 // that an event stored twice is one message while its row is stored, and one effect at

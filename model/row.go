@@ -33,8 +33,10 @@ type TransMessage struct {
 	Claims int
 	// Version grows by one at every claim and settle: the fence.
 	Version int
-	// Epoch grows by one at every replay and edit, so that a late ack never deletes a
-	// corrected row.
+	// Epoch is the row's incarnation. It starts at random ([NewEpoch]), so that no other
+	// life of the same id shares it, and grows by one at every replay and edit, so that a
+	// late ack never deletes a corrected row. Rows written by SQL start at 0: they must
+	// never use an id again.
 	Epoch      int
 	MessageKey string // the business key
 	Exchange   string

@@ -39,7 +39,7 @@ const (
 )
 
 // RowKey names a row in one epoch. A delete carries it so that a late ack never
-// deletes a row that was replayed or edited since.
+// deletes a row that was replayed or edited since, or another life of the id.
 type RowKey struct {
 	ID    string
 	Epoch int
@@ -97,6 +97,7 @@ type Claimed struct {
 // it applies only where the row still has Version.
 type Settlement struct {
 	ID      string
+	Epoch   int // the epoch the row had when it was sent
 	Version int // the version the row had when it was sent; becomes Version+1
 	Status  Status
 	// Delay from the database's now to the next attempt (READY) or look (DEAD).

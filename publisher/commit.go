@@ -125,10 +125,11 @@ func (t *Tx) over(ctx context.Context, flights []*flight, since time.Time) error
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), afterCommit)
 	defer cancel()
 	states, err := t.p.cfg.Store.ReadBack(ctx, flightIDs(flights))
-	if err == nil && len(states) == 0 && t.p.held(flights, since) {
+	there, _ := present(flights, states)
+	if err == nil && len(there) == 0 && t.p.held(flights, since) {
 		return notCommitted(flights, cause)
 	}
-	if err == nil && len(states) > 0 {
+	if err == nil && len(there) > 0 {
 		cause = errors.New("the transaction was committed by the handle's own Commit, which is Tx.Commit's to do: " +
 			"its messages are stored, and a compensator sends them")
 	}
@@ -190,14 +191,7 @@ func (t *Tx) committed(ctx context.Context, flights []*flight, since time.Time) 
 		return nil, fmt.Errorf("publisher: read back after the commit, which returned nil: %w",
 			&model.StoreError{Kind: model.ErrStoreUnknown, IDs: flightIDs(flights), Err: err})
 	}
-	var there, missing []*flight
-	for _, f := range flights {
-		if _, ok := states[f.msg.ID]; ok {
-			there = append(there, f)
-		} else {
-			missing = append(missing, f)
-		}
-	}
+	there, missing := present(flights, states)
 	// Before the sending, which takes time: the leases are those of the read-back.
 	err = t.p.missing(missing, len(there), since)
 	t.p.sendCommitted(ctx, there, states, since)
@@ -206,6 +200,27 @@ func (t *Tx) committed(ctx context.Context, flights []*flight, since time.Time) 
 		receipts[i] = &f.receipt
 	}
 	return receipts, err
+}
+
+// present parts the flights whose rows are there from those that are missing. A row is a
+// flight's only in its own epoch: another one with its id may be another process's, or this
+// Tx's second after a savepoint with the first was rolled back. The first is then not
+// missing: the caller has put the second in its place.
+func present(flights []*flight, states map[string]model.RowState) (there, missing []*flight) {
+	epochs := make(map[string]int, len(flights)) // of the last flight with an id
+	for _, f := range flights {
+		epochs[f.msg.ID] = f.row.Epoch
+	}
+	for _, f := range flights {
+		s, ok := states[f.msg.ID]
+		switch {
+		case ok && s.Epoch == f.row.Epoch:
+			there = append(there, f)
+		case !ok || s.Epoch != epochs[f.msg.ID]:
+			missing = append(missing, f)
+		}
+	}
+	return there, missing
 }
 
 // missing is the error for rows that are not there after the commit, or nil.

@@ -38,7 +38,7 @@ type Store interface {
 	InsertTx(context.Context, Execer, []model.Draft) error
 	ExtendTx(ctx context.Context, x Execer, ids []string, lease time.Duration) (int, error)
 	ReadBack(ctx context.Context, ids []string) (map[string]model.RowState, error)
-	Renew(ctx context.Context, owner string, ids []string, lease time.Duration) ([]string, error)
+	Renew(ctx context.Context, owner string, keys []model.RowKey, lease time.Duration) ([]string, error)
 	Stats(ctx context.Context, service string) ([]model.Stats, error)
 	MaxBody() int
 }

@@ -89,12 +89,13 @@ func (s *memStore) ReadBack(_ context.Context, ids []string) (map[string]model.R
 	return out, nil
 }
 
-func (s *memStore) Renew(_ context.Context, _ string, ids []string, _ time.Duration) ([]string, error) {
+func (s *memStore) Renew(_ context.Context, _ string, keys []model.RowKey, _ time.Duration) ([]string, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var out []string
-	for _, id := range ids {
-		if r, ok := s.rows[id]; ok && r.Version == 0 {
+	for _, k := range keys {
+		id := k.ID
+		if r, ok := s.rows[id]; ok && r.Version == 0 && r.Epoch == k.Epoch {
 			r.Version = 1
 			s.rows[id] = r
 			out = append(out, id)
@@ -122,7 +123,7 @@ func (s *memStore) Settle(_ context.Context, list []model.Settlement) ([]model.S
 		switch {
 		case !ok:
 			out[i] = model.SettledGone
-		case r.Version != st.Version:
+		case r.Version != st.Version || r.Epoch != st.Epoch:
 			out[i] = model.SettledFenced
 		default:
 			r.Version++

@@ -87,6 +87,7 @@ func (p *Publisher) newFlight(m model.Message, now time.Time, l model.Limits) (*
 		return nil, err
 	}
 	f := &flight{p: p, msg: norm, row: model.NewTransMessage(p.cfg.Service, &norm, defaulted)}
+	f.row.Epoch = model.NewEpoch()
 	if !m.NotBefore.IsZero() {
 		f.delay = max(m.NotBefore.Sub(now), 0)
 	}

@@ -144,7 +144,7 @@ func (p *Publisher) sendCommitted(
 	var mine []*flight
 	for _, f := range fs {
 		s := states[f.msg.ID]
-		if f.delay == 0 && s.Status == model.Ready && s.Version == 0 && s.Epoch == 0 {
+		if f.delay == 0 && s.Status == model.Ready && s.Version == 0 {
 			mine = append(mine, f)
 		} else {
 			f.deferNow()
@@ -169,8 +169,12 @@ func (p *Publisher) sendCommitted(
 // renew extends the leases of rows whose transaction stayed open for long. What is not
 // renewed has been claimed by a compensator, or could not be: it is left alone.
 func (p *Publisher) renew(ctx context.Context, fs []*flight) (renewed []*flight, since time.Time) {
+	keys := make([]model.RowKey, len(fs))
+	for i, f := range fs {
+		keys[i] = model.RowKey{ID: f.msg.ID, Epoch: f.row.Epoch}
+	}
 	since = time.Now()
-	ids, err := p.cfg.Store.Renew(ctx, p.cfg.Instance, flightIDs(fs), p.cfg.Grace)
+	ids, err := p.cfg.Store.Renew(ctx, p.cfg.Instance, keys, p.cfg.Grace)
 	if err != nil {
 		p.log.Warn("renew leases after a long transaction: left to the compensator", "rows", len(fs), "error", err)
 		p.cfg.Observer.StoreError("renew", err)

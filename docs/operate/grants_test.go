@@ -245,7 +245,7 @@ func sendAs(t *testing.T, s *gormstore.Store) {
 	must(t, "insert again", err)
 	_, err = s.ReadBack(ctx, []string{rows[0].ID})
 	must(t, "read back", err)
-	_, err = s.Renew(ctx, "me", []string{rows[0].ID}, time.Minute)
+	_, err = s.Renew(ctx, "me", []model.RowKey{{ID: rows[0].ID, Epoch: rows[0].Epoch}}, time.Minute)
 	must(t, "renew", err)
 	_, err = s.Services(ctx)
 	must(t, "services", err)

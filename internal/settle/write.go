@@ -79,7 +79,7 @@ func (b *Batcher) settle(ctx context.Context, batch []*Result) ([]*Result, error
 
 func (b *Batcher) settlement(r *Result) model.Settlement {
 	return model.Settlement{
-		ID: r.Row.ID, Version: r.Row.Version,
+		ID: r.Row.ID, Epoch: r.Row.Epoch, Version: r.Row.Version,
 		Status: r.decision.Status, Delay: r.decision.Delay,
 		AttemptsDelta: r.decision.AttemptsDelta, FailuresDelta: r.decision.FailuresDelta,
 		Outcome: r.Outcome, Instance: b.cfg.Instance,

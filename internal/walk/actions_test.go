@@ -71,12 +71,12 @@ func (w *walk) renew(t *rapid.T) {
 		return
 	}
 	f := w.flights[i]
-	got, err := w.store.Renew(w.ctx, "publisher", []string{f.id}, grace*time.Minute)
+	got, err := w.store.Renew(w.ctx, "publisher", []model.RowKey{{ID: f.id, Epoch: f.sent.Epoch}}, grace*time.Minute)
 	if err != nil {
 		t.Fatal(err)
 	}
 	m := w.messages[f.id]
-	mine := m.row != nil && m.row.Status == model.Ready && m.row.Version == 0
+	mine := m.row != nil && m.row.Status == model.Ready && m.row.Version == 0 && m.row.Epoch == f.sent.Epoch
 	if (len(got) == 1) != mine {
 		t.Fatalf("renew %s = %v, want %t", f.id, got, mine)
 	}

@@ -5,7 +5,6 @@ import (
 	"context"
 	"database/sql"
 	"slices"
-	"strconv"
 
 	"github.com/transmsg/transmsg/model"
 )
@@ -19,8 +18,8 @@ import (
 // caller's pool, and a [*model.BusyError] names them: all others are deleted.
 func (s *Store) Delete(ctx context.Context, keys []model.RowKey) (int, error) {
 	var held []string
-	n, err := s.byEpoch(keys, func(ids []string, epoch int) (int, error) {
-		n, busy, err := s.deleteIDs(ctx, ids, epoch)
+	n, err := inParts(keys, func(part []model.RowKey) (int, error) {
+		n, busy, err := s.deleteKeys(ctx, part)
 		held = append(held, busy...)
 		return n, err
 	})
@@ -30,13 +29,12 @@ func (s *Store) Delete(ctx context.Context, keys []model.RowKey) (int, error) {
 	return n, s.wrap("delete", err)
 }
 
-// deleteIDs hopes that no row is locked: then it is one statement.
-func (s *Store) deleteIDs(ctx context.Context, ids []string, epoch int) (n int, busy []string, err error) {
+// deleteKeys hopes that no row is locked: then it is one statement.
+func (s *Store) deleteKeys(ctx context.Context, keys []model.RowKey) (n int, busy []string, err error) {
 	if s.own {
-		cond, args := s.d.in(ids)
-		query := s.d.bind("DELETE " + s.rowsToDelete() + " WHERE m.id " + cond + " AND m.epoch = ?")
+		query, args := s.deleteQuery(keys)
 		for try := 1; ; try++ {
-			n, err := affected(s.db.ExecContext(ctx, query, append(args, epoch)...))
+			n, err := affected(s.db.ExecContext(ctx, query, args...))
 			if classify(err) == classBusy {
 				break
 			}
@@ -46,44 +44,71 @@ func (s *Store) deleteIDs(ctx context.Context, ids []string, epoch int) (n int, 
 		}
 	}
 	err = s.retryTx(ctx, func(tx dbTx) (err error) {
-		n, busy, err = s.deleteFree(ctx, tx, ids, epoch)
+		n, busy, err = s.deleteFree(ctx, tx, keys)
 		return err
 	})
 	return n, busy, err
 }
 
+func (s *Store) deleteQuery(keys []model.RowKey) (query string, args []any) {
+	cond, args := s.d.inKeys("m.", keys)
+	return s.d.bind("DELETE " + s.rowsToDelete() + " WHERE " + cond), args
+}
+
 // deleteFree deletes the rows that nobody holds locked and returns the ids of the others.
-func (s *Store) deleteFree(
-	ctx context.Context, tx dbTx, ids []string, epoch int,
-) (n int, busy []string, err error) {
-	cond, args := s.d.in(ids)
-	rows, err := tx.QueryContext(ctx, s.d.bind("SELECT id FROM "+s.sql.table+s.d.forceKey()+" WHERE id "+cond+
-		" AND epoch = ? ORDER BY id"+s.d.skipLocked), append(args, epoch)...)
-	free, err := collect(rows, err, func(r scanner, id *string) error { return r.Scan(id) })
+func (s *Store) deleteFree(ctx context.Context, tx dbTx, keys []model.RowKey) (n int, busy []string, err error) {
+	free, err := s.selectKeys(ctx, tx, keys, " ORDER BY id"+s.d.skipLocked)
 	if err != nil {
 		return 0, nil, err
 	}
+	rest := keys
 	if len(free) > 0 {
-		cond, args := s.d.in(free)
-		n, err = affected(tx.ExecContext(ctx, s.d.bind("DELETE "+s.rowsToDelete()+" WHERE m.id "+cond+
-			" AND m.epoch = ?"), append(args, epoch)...))
+		var theirs []model.RowKey
+		theirs, rest = partKeys(keys, free)
+		query, args := s.deleteQuery(theirs)
+		n, err = affected(tx.ExecContext(ctx, query, args...))
 		if err := changedAll(n, err, len(free)); err != nil {
 			return 0, nil, err
 		}
 	}
-	busy, err = s.existing(ctx, tx, without(ids, free), " AND epoch = "+strconv.Itoa(epoch))
+	if len(rest) > 0 {
+		// Locks nothing: what the first query passed over and this one sees is locked.
+		busy, err = s.selectKeys(ctx, tx, rest, "")
+	}
 	return n, busy, err
+}
+
+// selectKeys returns the ids of at most 500 keys that have a row.
+func (s *Store) selectKeys(ctx context.Context, tx dbTx, keys []model.RowKey, tail string) ([]string, error) {
+	cond, args := s.d.inKeys("", keys)
+	rows, err := tx.QueryContext(ctx, s.d.bind("SELECT id FROM "+s.sql.table+s.d.forceKey()+" WHERE "+cond+tail), args...)
+	return collect(rows, err, func(r scanner, id *string) error { return r.Scan(id) })
+}
+
+// partKeys splits keys into those of the ids and the others.
+func partKeys(keys []model.RowKey, ids []string) (of, others []model.RowKey) {
+	known := make(map[string]bool, len(ids))
+	for _, id := range ids {
+		known[id] = true
+	}
+	for _, k := range keys {
+		if known[k.ID] {
+			of = append(of, k)
+		} else {
+			others = append(others, k)
+		}
+	}
+	return of, others
 }
 
 // existing returns those of at most 500 ids that have a row. It locks nothing: of ids
 // that a query with the same condition passed over, these are the locked ones.
-func (s *Store) existing(ctx context.Context, tx dbTx, ids []string, also string) ([]string, error) {
+func (s *Store) existing(ctx context.Context, tx dbTx, ids []string) ([]string, error) {
 	if len(ids) == 0 {
 		return nil, nil
 	}
 	cond, args := s.d.in(ids)
-	rows, err := tx.QueryContext(ctx, s.d.bind("SELECT id FROM "+s.sql.table+s.d.forceKey()+" WHERE id "+cond+also),
-		args...)
+	rows, err := tx.QueryContext(ctx, s.d.bind("SELECT id FROM "+s.sql.table+s.d.forceKey()+" WHERE id "+cond), args...)
 	return collect(rows, err, func(r scanner, id *string) error { return r.Scan(id) })
 }
 
@@ -102,22 +127,17 @@ func without(ids, others []string) []string {
 	return out
 }
 
-// byEpoch calls do for the sorted ids of each epoch, at most 500 at a time, until an
-// error, and returns the sum of its results.
-func (s *Store) byEpoch(keys []model.RowKey, do func(ids []string, epoch int) (int, error)) (int, error) {
+// inParts calls do for the sorted keys, each once and at most 500 at a time, until an error, and
+// returns the sum of its results.
+func inParts(keys []model.RowKey, do func(part []model.RowKey) (int, error)) (int, error) {
 	sorted := slices.Clone(keys)
 	slices.SortFunc(sorted, func(a, b model.RowKey) int {
-		return cmp.Or(cmp.Compare(a.Epoch, b.Epoch), cmp.Compare(a.ID, b.ID))
+		return cmp.Or(cmp.Compare(a.ID, b.ID), cmp.Compare(a.Epoch, b.Epoch))
 	})
+	sorted = slices.Compact(sorted)
 	total := 0
-	ids := make([]string, 0, min(len(sorted), maxRows))
-	for i := 0; i < len(sorted); {
-		epoch := sorted[i].Epoch
-		ids = ids[:0]
-		for ; i < len(sorted) && len(ids) < maxRows && sorted[i].Epoch == epoch; i++ {
-			ids = append(ids, sorted[i].ID)
-		}
-		n, err := do(ids, epoch)
+	for part := range slices.Chunk(sorted, maxRows) {
+		n, err := do(part)
 		total += n
 		if err != nil {
 			return total, err

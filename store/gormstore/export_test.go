@@ -40,3 +40,6 @@ func (s *Store) InsertText(n int) (text, now string) { return s.sql.insertText(s
 
 // InsertArgs are its parameters.
 func (s *Store) InsertArgs(rows []*model.Draft) []any { return s.insertArgs(rows) }
+
+// DeleteQuery is the statement of a delete.
+func (s *Store) DeleteQuery(keys []model.RowKey) (string, []any) { return s.deleteQuery(keys) }

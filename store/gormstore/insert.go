@@ -28,7 +28,7 @@ type unit struct {
 }
 
 // Insert stores the rows of one call, all or none, and says for each what it found. Of a
-// draft the id, service, content, size, ClaimedBy and Delay are used; the row becomes
+// draft the id, epoch, service, content, size, ClaimedBy and Delay are used; the row becomes
 // READY with all counts zero. Concurrent calls share multi-row INSERTs: what arrives while one
 // statement runs goes into the next, without any linger. A row that is refused never
 // fails another call's rows.
@@ -299,7 +299,7 @@ func (s *Store) insertArgs(rows []*model.Draft) []any {
 
 func appendRowArgs(args []any, r *model.Draft) []any {
 	return append(args, r.ID, r.Service, r.MessageKey, r.Exchange, r.RoutingKey,
-		blob(r.Properties), blob(r.Payload), int64(r.Size), delayMS(r.Delay), r.ClaimedBy)
+		blob(r.Properties), blob(r.Payload), int64(r.Size), int64(r.Epoch), delayMS(r.Delay), r.ClaimedBy)
 }
 
 // insertArrays are the columns of the rows, for unnest, and last their bodies as one value of
@@ -310,8 +310,8 @@ func insertArrays(rows []*model.Draft) []any {
 	texts := make([]string, 6*n)
 	id, service, key := texts[:n:n], texts[n:2*n:2*n], texts[2*n:3*n:3*n]
 	exchange, routing, owner := texts[3*n:4*n:4*n], texts[4*n:5*n:5*n], texts[5*n:]
-	ints := make([]int32, 3*n)
-	size, first, length := ints[:n:n], ints[n:2*n:2*n], ints[2*n:]
+	ints := make([]int32, 4*n)
+	size, epoch, first, length := ints[:n:n], ints[n:2*n:2*n], ints[2*n:3*n:3*n], ints[3*n:]
 	properties, delay := make([][]byte, n), make([]int64, n)
 	all := 0
 	for _, r := range rows {
@@ -322,11 +322,11 @@ func insertArrays(rows []*model.Draft) []any {
 		id[i], service[i], key[i] = r.ID, r.Service, r.MessageKey
 		exchange[i], routing[i], owner[i] = r.Exchange, r.RoutingKey, r.ClaimedBy
 		properties[i] = blob(r.Properties)
-		size[i], delay[i] = int32(r.Size), delayMS(r.Delay)
+		size[i], epoch[i], delay[i] = int32(r.Size), int32(r.Epoch), delayMS(r.Delay)
 		first[i], length[i] = int32(len(bodies)+1), int32(len(r.Payload))
 		bodies = append(bodies, r.Payload...)
 	}
-	return []any{id, service, key, exchange, routing, properties, size, delay, owner, first, length, bodies}
+	return []any{id, service, key, exchange, routing, properties, size, epoch, delay, owner, first, length, bodies}
 }
 
 // blob keeps an empty body from becoming NULL.

@@ -145,7 +145,7 @@ func TestRenewPassesOverLockedRows(t *testing.T) {
 	eachLocking(t, func(t *testing.T, s *gormstore.Store) {
 		rows := inserted(t, s, 2)
 		lockRow(t, begin(t, s), rows[0].ID)
-		got, err := s.Renew(t.Context(), "me", []string{rows[0].ID, rows[1].ID}, hour)
+		got, err := s.Renew(t.Context(), "me", []model.RowKey{{ID: rows[0].ID}, {ID: rows[1].ID}}, hour)
 		if err != nil || !slices.Equal(got, []string{rows[1].ID}) {
 			t.Errorf("renewed %v, %v, want the free one", got, err)
 		}

@@ -103,9 +103,9 @@ func (s *Store) MarkAlerted(ctx context.Context, keys []model.RowKey, next time.
 	if next < time.Millisecond {
 		return 0, fmt.Errorf("gormstore: mark alerted: next %s must be positive", next)
 	}
-	return s.byEpoch(keys, func(ids []string, epoch int) (int, error) {
-		cond, args := s.d.in(ids, delayMS(next))
+	return inParts(keys, func(part []model.RowKey) (int, error) {
+		cond, args := s.d.inKeys("", part, delayMS(next))
 		return s.execOwn(ctx, "mark alerted", "UPDATE "+s.sql.table+" SET version = version+1, next_attempt_at = "+
-			s.d.now+"+?, claimed_by = '' WHERE id "+cond+" AND status = 'DEAD' AND epoch = ?", append(args, epoch))
+			s.d.now+"+?, claimed_by = '' WHERE "+cond+" AND status = 'DEAD'", args)
 	})
 }

@@ -124,7 +124,7 @@ func (s *Store) importTx(ctx context.Context, tx dbTx, rows []model.TransMessage
 
 func (s *Store) insertImported(ctx context.Context, tx dbTx, t *model.TransMessage) error {
 	due, args := "?", []any{
-		t.ID, t.Service, string(t.Status), t.Attempts, t.Failures, t.Claims, t.Version, t.Epoch, t.MessageKey,
+		t.ID, t.Service, string(t.Status), t.Attempts, t.Failures, t.Claims, t.Version, model.NewEpoch(), t.MessageKey,
 		t.Exchange, t.RoutingKey, blob(t.Properties), blob(t.Payload), len(t.Payload) + len(t.Properties),
 		string(t.LastCode), t.LastError, t.CreatedAt, t.UpdatedAt, t.ReplayedAt, t.FirstFailedAt, t.LoneClaims,
 		t.LoneSince, t.Closes, t.ClosesSince,

@@ -150,7 +150,7 @@ func (s *Store) blockers(ctx context.Context, tx dbTx, rows []model.TransMessage
 		ids[i] = rows[i].ID
 	}
 	ids = sortedIDs(ids)
-	existing, err := s.existing(ctx, tx, ids, "")
+	existing, err := s.existing(ctx, tx, ids)
 	if err != nil {
 		return nil, err
 	}

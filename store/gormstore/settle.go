@@ -10,8 +10,8 @@ import (
 // in all.
 const settlePasses = 7
 
-// Settle writes the results of sends to their rows, each fenced by the version it was
-// sent with, and one event each in the same transaction (none when Deferred). It says
+// Settle writes the results of sends to their rows, each fenced by the epoch and version it
+// was sent with, and one event each in the same transaction (none when Deferred). It says
 // per settlement what it met, in order. Above 500 settlements several transactions are
 // made: an error means that those of the failing one and later are not written, and a
 // repeat finds the earlier ones fenced. Transactions that rivals undid are run again.
@@ -84,9 +84,9 @@ func (s *Store) settlePart(ctx context.Context, list []model.Settlement) (found 
 
 // fence is what Settle compares with.
 type fence struct {
-	id                string
-	version, attempts int
-	busy              bool // somebody else holds it locked
+	id                       string
+	version, epoch, attempts int
+	busy                     bool // somebody else holds it locked
 }
 
 func (s *Store) settleTx(ctx context.Context, tx dbTx, list []model.Settlement) ([]model.Settled, error) {
@@ -105,7 +105,7 @@ func (s *Store) settleTx(ctx context.Context, tx dbTx, list []model.Settlement) 
 			out[i] = model.SettledGone
 		case f.busy:
 			out[i] = 0
-		case f.version != list[i].Version:
+		case f.version != list[i].Version || f.epoch != list[i].Epoch:
 			out[i] = model.SettledFenced
 		default:
 			out[i] = model.SettledDone
@@ -140,9 +140,9 @@ func (s *Store) lockFences(ctx context.Context, tx dbTx, list []model.Settlement
 	}
 	ids = sortedIDs(ids)
 	cond, args := s.d.in(ids)
-	rows, err := tx.QueryContext(ctx, s.d.bind("SELECT id, version, attempts FROM "+s.sql.table+
+	rows, err := tx.QueryContext(ctx, s.d.bind("SELECT id, version, epoch, attempts FROM "+s.sql.table+
 		s.d.forceKey()+" WHERE id "+cond+" ORDER BY id"+s.d.skipLocked), args...)
-	locked, err := collect(rows, err, func(r scanner, f *fence) error { return r.Scan(&f.id, &f.version, &f.attempts) })
+	locked, err := collect(rows, err, func(r scanner, f *fence) error { return r.Scan(&f.id, &f.version, &f.epoch, &f.attempts) })
 	if err != nil {
 		return nil, err
 	}
@@ -155,7 +155,7 @@ func (s *Store) lockFences(ctx context.Context, tx dbTx, list []model.Settlement
 	if len(locked) == len(ids) || s.d.skipLocked == "" {
 		return have, nil
 	}
-	busy, err := s.existing(ctx, tx, without(ids, got), "")
+	busy, err := s.existing(ctx, tx, without(ids, got))
 	for _, id := range busy {
 		have[id] = &fence{id: id, busy: true}
 	}

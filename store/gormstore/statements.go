@@ -8,9 +8,9 @@ const (
 	// maxBytes bounds the row data of one INSERT; a single row may be larger.
 	maxBytes = 4 << 20
 	// insertParams is the number of parameters of one inserted row.
-	insertParams = 10
+	insertParams = 11
 
-	insertColumns = "id, service, message_key, exchange, routing_key, properties, payload, size, " +
+	insertColumns = "id, service, message_key, exchange, routing_key, properties, payload, size, epoch, " +
 		"created_at, updated_at, next_attempt_at, claimed_by, status"
 	// rowColumns are what scanRow reads; the payload follows where it is wanted.
 	rowColumns = "id, service, status, next_attempt_at, attempts, failures, claims, version, epoch, " +
@@ -39,10 +39,10 @@ func newStatements(d *dialect, prefix string) statements {
 	if d.dollar {
 		st.insert = "INSERT INTO " + st.table + " (" + insertColumns + ") " +
 			"SELECT u.id, u.service, u.message_key, u.exchange, u.routing_key, u.properties, " +
-			"substr($12::bytea, u.first, u.length), u.size, n.now, n.now, n.now + u.delay, u.owner, 'READY' " +
+			"substr($13::bytea, u.first, u.length), u.size, u.epoch, n.now, n.now, n.now + u.delay, u.owner, 'READY' " +
 			"FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::bytea[], " +
-			"$7::int[], $8::bigint[], $9::text[], $10::int[], $11::int[]) AS u (id, service, message_key, exchange, " +
-			"routing_key, properties, size, delay, owner, first, length) CROSS JOIN " + d.now + " AS n (now)"
+			"$7::int[], $8::int[], $9::bigint[], $10::text[], $11::int[], $12::int[]) AS u (id, service, message_key, " +
+			"exchange, routing_key, properties, size, epoch, delay, owner, first, length) CROSS JOIN " + d.now + " AS n (now)"
 		return st
 	}
 	head := "INSERT INTO " + st.table + " (" + insertColumns + ") VALUES "
@@ -60,7 +60,7 @@ func insertTuple(d *dialect) string {
 	if d.name == dialectMySQL {
 		again = "created_at"
 	}
-	return "(?,?,?,?,?,?,?,?," + d.now + "," + again + "," + again + "+?,?,'READY')"
+	return "(?,?,?,?,?,?,?,?,?," + d.now + "," + again + "," + again + "+?,?,'READY')"
 }
 
 // insertText is the text for n rows, n at most maxRows.

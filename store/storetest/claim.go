@@ -48,8 +48,15 @@ func testRenew(t *testing.T, s Store) {
 	_, dead := existing(t, s) // also stores a READY row
 	claimed := claim(t, s).Rows[0]
 	fresh := draft("fresh")
+	fresh.Epoch = model.NewEpoch()
 	insert(t, s, fresh)
-	got, err := s.Renew(bound(t), owner, []string{fresh.ID, claimed.ID, dead.ID, model.NewID()}, hour)
+	other := draft("of another life")
+	other.Epoch = model.NewEpoch()
+	insert(t, s, other)
+	fence := model.RowKey{ID: fresh.ID, Epoch: fresh.Epoch}
+	got, err := s.Renew(bound(t), owner, []model.RowKey{
+		fence, {ID: claimed.ID}, {ID: dead.ID}, {ID: model.NewID()}, {ID: other.ID, Epoch: other.Epoch + 1},
+	}, hour)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,10 +65,10 @@ func testRenew(t *testing.T, s Store) {
 	if row.Version != 1 || row.ClaimedBy != owner || row.NextAttemptAt < now(t, s)+hour.Milliseconds()/2 {
 		t.Errorf("row after renewal: %+v", row)
 	}
-	if got, err := s.Renew(bound(t), owner, []string{fresh.ID}, hour); err != nil || len(got) != 0 {
+	if got, err := s.Renew(bound(t), owner, []model.RowKey{fence}, hour); err != nil || len(got) != 0 {
 		t.Errorf("second renewal: got %v, %v, want none", got, err)
 	}
-	if _, err := s.Renew(bound(t), owner, []string{fresh.ID}, 0); err == nil {
+	if _, err := s.Renew(bound(t), owner, []model.RowKey{fence}, 0); err == nil {
 		t.Error("a lease of zero is accepted")
 	}
 }
