@@ -17,8 +17,8 @@ import (
 type class uint8
 
 const (
-	// classUnknown: the connection broke or a deadline passed in mid statement. It may
-	// have run.
+	// classUnknown: the connection broke, a deadline passed in mid statement, or somebody
+	// answered with an error that is not known to undo it. It may have run.
 	classUnknown class = iota
 	// classNotSent: nothing reached the server.
 	classNotSent
@@ -53,7 +53,8 @@ func (e unknownError) Unwrap() error { return e.error }
 // transaction, or a COMMIT that was never sent, is certain: MariaDB may answer "query
 // interrupted" to one that took effect.
 func commitError(err error) error {
-	if err == nil || errors.Is(err, driver.ErrBadConn) || pgconn.SafeToRetry(err) || classify(err) == classRetry {
+	undone := classify(err) == classRetry && !needsReprepare(err)
+	if err == nil || errors.Is(err, driver.ErrBadConn) || pgconn.SafeToRetry(err) || undone {
 		return err
 	}
 	return unknownError{err}
@@ -89,7 +90,7 @@ func classify(err error) class {
 	case errors.Is(err, mysql.ErrPktTooLarge):
 		return classData // refused by the driver before sending
 	case errors.As(err, &my):
-		return classifyMySQL(my)
+		return classifyMySQL(my.Number)
 	case errors.As(err, &pg):
 		return classifyPostgres(pg.Code)
 	case errors.As(err, &lite):
@@ -98,76 +99,6 @@ func classify(err error) class {
 		return classNotSent
 	}
 	return classUnknown
-}
-
-func classifyMySQL(e *mysql.MySQLError) class {
-	switch e.Number {
-	case 1062: // duplicate key
-		return classDuplicate
-	case 1213, 1020: // deadlock, record changed since last read
-		return classRetry
-	case 1205: // lock wait timeout
-		return classBusy
-	case 1290, 1792, 1836: // --read-only, read-only transaction, read-only mode
-		return classReadOnly
-	case 1053, 1105, 1180, 1927: // shutdown, unknown (proxies), error during commit, connection killed
-		return classUnknown
-	case 1158, 1159, 1160, 1161: // the server's network errors
-		return classUnknown
-	case 1317, 1969: // interrupted, statement timeout: perhaps in the commit of autocommit
-		return classUnknown
-	case 1153, 1366, 1406, 1264, 1048, 3819, 4025: // packet, value, length, range, null, check constraint
-		return classData
-	}
-	if s := string(e.SQLState[:2]); s == "22" || s == "23" {
-		return classData
-	}
-	return classRefused
-}
-
-func classifyPostgres(code string) class {
-	switch code {
-	case "23505": // unique violation
-		return classDuplicate
-	case "40001", "40P01": // serialization failure, deadlock
-		return classRetry
-	case "55P03": // lock not available
-		return classBusy
-	case "25006": // read-only transaction
-		return classReadOnly
-	case "57P01", "57P02", "40003": // shutdown, crash, completion unknown
-		return classUnknown
-	case "57P03", "53300": // cannot connect now, too many connections
-		return classNotSent
-	}
-	switch code[:min(2, len(code))] {
-	case "22", "23", "54":
-		return classData
-	case "08", "58", "XX":
-		return classUnknown
-	}
-	return classRefused
-}
-
-func classifySQLite(code int) class {
-	const (
-		busy, locked, readOnly, ioErr, tooBig, constraint, mismatch = 5, 6, 8, 10, 18, 19, 20
-		primaryKey, unique                                          = 1555, 2067
-	)
-	if code == primaryKey || code == unique {
-		return classDuplicate
-	}
-	switch code & 0xff {
-	case busy, locked:
-		return classRetry
-	case readOnly:
-		return classReadOnly
-	case constraint, tooBig, mismatch:
-		return classData
-	case ioErr:
-		return classUnknown
-	}
-	return classRefused
 }
 
 // missingTable reports whether err says that a table does not exist.

@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/transmsg/transmsg/model"
@@ -24,7 +26,10 @@ type unit struct {
 	bytes int
 	err   error
 	done  chan struct{} // closed when found or err is final
-	one   [1]model.Stored
+	// unsure says that an INSERT of it had an unknown result: no later refusal is certain then.
+	unsure bool
+	gone   atomic.Bool // its caller has stopped waiting
+	one    [1]model.Stored
 }
 
 // Insert stores the rows of one call, all or none, and says for each what it found. Of a
@@ -40,7 +45,8 @@ type unit struct {
 // The error is a [*model.StoreError]: [model.ErrNotStored] is certain (also with
 // [model.ErrClosed]), [model.ErrStoreUnknown] means repeat with the same ids. ctx ends
 // the wait only: while the call still waits for its turn nothing is stored, and once its
-// statement runs the result is unknown. The rows must not be changed after such an
+// statement runs the result is unknown. After a result that is unknown for another reason,
+// such as a connection that broke, the INSERT is made again until the deadline. The rows must not be changed after such an
 // error, since the statement still reads them.
 func (s *Store) Insert(ctx context.Context, rows []model.Draft) ([]model.Stored, error) {
 	if len(rows) == 0 {
@@ -80,6 +86,7 @@ func (s *Store) Insert(ctx context.Context, rows []model.Draft) ([]model.Stored,
 	case <-u.done: // both at once: the known result wins
 		return u.found, u.err
 	default:
+		u.gone.Store(true)
 		return nil, s.storeError(idsOf(rows), ctx.Err())
 	}
 }
@@ -148,6 +155,7 @@ func (s *Store) insertUnits(ctx context.Context, units []*unit) {
 // the units told apart. That is cheaper than asking for duplicates every time, needs no
 // transaction for all-or-none, and is the same on all servers.
 func (s *Store) insertRound(ctx context.Context, units []*unit) (later []*unit) {
+	refused := 1
 	for try := 1; len(units) > 0; try++ {
 		err := s.insertRows(ctx, units)
 		if err == nil {
@@ -164,8 +172,14 @@ func (s *Store) insertRound(ctx context.Context, units []*unit) (later []*unit) 
 		case c == classBusy:
 			s.setApart(ctx, units, err)
 			return later
-		case c == classRetry && try < insertTries && pause(ctx, try) == nil:
-		case c == classDuplicate && try < insertTries:
+		case s.unclear(units, c) && pause(ctx, try) == nil:
+			if units = s.waiting(units, err); len(units) == 0 {
+				return later
+			}
+		case c == classRetry && refused < insertTries && pause(ctx, refused) == nil:
+			refused++
+		case c == classDuplicate && refused < insertTries:
+			refused++
 			now, wait, err := s.resolve(ctx, units)
 			if err != nil {
 				s.fail(units, notSentError{err})
@@ -178,6 +192,29 @@ func (s *Store) insertRound(ctx context.Context, units []*unit) (later []*unit) 
 		}
 	}
 	return later
+}
+
+// unclear reports whether an INSERT of these units is to be made again to learn what became
+// of it: its own result is unknown, or that of an earlier one is and the server is away.
+func (s *Store) unclear(units []*unit, c class) bool {
+	away := c == classNotSent || c == classReadOnly
+	return c == classUnknown || away && slices.ContainsFunc(units, func(u *unit) bool { return u.unsure })
+}
+
+// waiting marks units whose INSERT had an unknown result, err, and returns those whose callers
+// still wait. Their INSERT is made again as long as there is time: a row that was stored is
+// found as a duplicate, and its content says that it is the same. The deadline bounds that.
+func (s *Store) waiting(units []*unit, err error) (still []*unit) {
+	s.evictReadOnly(err)
+	for _, u := range units {
+		u.unsure = true
+		if u.gone.Load() {
+			s.fail([]*unit{u}, err)
+			continue
+		}
+		still = append(still, u)
+	}
+	return still
 }
 
 // finish tells the units' callers. Rows without a result were stored now.
@@ -194,7 +231,11 @@ func finish(units []*unit) {
 
 func (s *Store) fail(units []*unit, err error) {
 	for _, u := range units {
-		u.found, u.err = nil, s.storeError(idsOf(u.rows), err)
+		cause := err
+		if u.unsure {
+			cause = unknownError{err}
+		}
+		u.found, u.err = nil, s.storeError(idsOf(u.rows), cause)
 		close(u.done)
 	}
 }

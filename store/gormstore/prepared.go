@@ -62,7 +62,8 @@ func (s *Store) execPrepared(ctx context.Context, rows int, query string, args [
 		if err = p.exec(ctx, rows, query, args); err == nil {
 			return true, nil
 		}
-		if c := classify(err); c != classDuplicate && c != classData && c != classBusy && c != classRetry {
+		if c := classify(err); c != classDuplicate && c != classData && c != classBusy && c != classRetry ||
+			needsReprepare(err) {
 			p.drop()
 		}
 		if !errors.Is(err, driver.ErrBadConn) || try > s.opt.MaxOpenConns {
