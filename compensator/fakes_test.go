@@ -182,6 +182,9 @@ func (s *fakeStore) settle(st model.Settlement) model.Settled {
 	r.Claims, r.ClaimedBy = 0, ""
 	r.Status = st.Status
 	r.NextAttemptAt = nowMS() + st.Delay.Milliseconds()
+	if st.AttemptsDelta > 0 && r.FirstFailedAt <= r.ReplayedAt {
+		r.FirstFailedAt = time.Now().UnixMilli()
+	}
 	r.Attempts += st.AttemptsDelta
 	r.Failures += st.FailuresDelta
 	if st.Outcome.Kind != model.Deferred || (st.Outcome.Code != "" && st.Outcome.Code != model.CodeNotSent) {

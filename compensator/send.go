@@ -23,11 +23,11 @@ type send struct {
 	message model.Message
 }
 
-// newSend takes one claimed row. Its age counts from storing or the last replay, by the
-// database's clock alone: the claim has just set UpdatedAt.
+// newSend takes one claimed row. Its age counts from its own first answered failure, by the
+// database's clock alone: the claim has just set UpdatedAt. So a backlog that an outage has
+// left is not dead at its first answer.
 func (r *run) newSend(row *model.TransMessage) *send {
-	age := time.Duration(max(row.UpdatedAt-max(row.CreatedAt, row.ReplayedAt), 0)) * time.Millisecond
-	return &send{run: r, result: settle.Result{Row: row, Age: age}}
+	return &send{run: r, result: settle.Result{Row: row, Age: row.FailingFor(row.UpdatedAt)}}
 }
 
 // leastCharged puts rows that were never charged first: they are the most likely to pass,

@@ -328,13 +328,14 @@ func TestLateAckDeletesTheRow(t *testing.T) {
 	})
 }
 
-// A row that is too old at a failed send goes DEAD whatever its attempts.
-func TestMaxAge(t *testing.T) {
+// A row that has failed for too long goes DEAD whatever its attempts. What it waited before
+// its first answer, in an outage or for its NotBefore, does not count.
+func TestD3_MaxAgeCountsFromTheFirstAnsweredFailure(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		store, sender := newStore(), newSender()
 		sender.script = returned
-		id := store.put(t, 1, "orders", nil)[0]
+		id := store.put(t, 1, "orders", func(r *model.TransMessage) { r.CreatedAt -= time.Hour.Milliseconds() })[0]
 		r := start(t, compensator.Config{
 			Store: store, Sender: sender,
 			Policy: model.Policy{BaseDelay: 20 * time.Second, Multiplier: 1, Jitter: -1, MaxAge: time.Minute},
@@ -342,7 +343,7 @@ func TestMaxAge(t *testing.T) {
 		time.Sleep(2 * time.Minute)
 		r.drained(t)
 		if row, _ := store.row(id); row.Status != model.Dead || sender.times(id) != 4 {
-			t.Errorf("row %+v after %d sends, want DEAD at the one 60 s after it was stored", row, sender.times(id))
+			t.Errorf("row %+v after %d sends, want DEAD at the one 60 s after its first", row, sender.times(id))
 		}
 	})
 }

@@ -31,8 +31,9 @@ type Policy struct {
 	// MaxAttempts is the number of sends answered with a failure about the message
 	// itself after which it goes DEAD. At least 1. Defaults to 10.
 	MaxAttempts int
-	// MaxAge is the age, from storing or the last replay, from which a failed send makes
-	// the row DEAD whatever its attempts. Zero means no limit.
+	// MaxAge is the age, from the row's first answered failure since it was stored or replayed,
+	// from which a failed send makes it DEAD whatever its attempts; a first answer never does.
+	// Zero means no limit.
 	MaxAge time.Duration
 }
 

@@ -128,13 +128,13 @@ func printable(s string) string {
 	}, s)
 }
 
-func age(at, now int64) string { return rough(time.Duration(now-at) * time.Millisecond) }
+func age(at, now int64) string { return rough(model.MillisToDuration(now - at)) }
 
 func until(at, now int64) string {
 	if at <= now {
 		return "now"
 	}
-	return "in " + rough(time.Duration(at-now)*time.Millisecond)
+	return "in " + rough(model.MillisToDuration(at-now))
 }
 
 // rough is a duration in the two digits that matter.
@@ -172,11 +172,15 @@ type jsonRow struct {
 }
 
 func rowJSON(r *model.TransMessage) jsonRow {
+	next := "" // a DEAD row has no next attempt: its column is when its alert is looked at
+	if r.Status == model.Ready {
+		next = stamp(r.NextAttemptAt)
+	}
 	return jsonRow{
 		ID: r.ID, Service: r.Service, Status: string(r.Status), Exchange: r.Exchange, RoutingKey: r.RoutingKey,
 		Key: r.MessageKey, Attempts: r.Attempts, Failures: r.Failures, LastCode: string(r.LastCode),
 		LastError: r.LastError, ClaimedBy: r.ClaimedBy, Size: r.Size,
-		NextAttemptAt: stamp(r.NextAttemptAt), CreatedAt: stamp(r.CreatedAt), UpdatedAt: stamp(r.UpdatedAt),
+		NextAttemptAt: next, CreatedAt: stamp(r.CreatedAt), UpdatedAt: stamp(r.UpdatedAt),
 	}
 }
 

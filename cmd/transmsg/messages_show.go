@@ -143,7 +143,7 @@ func (a *app) showText(s *jsonShow, m *model.Message) error {
 		{"business key", fmt.Sprintf("%q", s.Key)},
 		{"attempts", fmt.Sprintf("%d, failures of any kind %d", s.Attempts, s.Failures)},
 		{"last cause", printable(cause(s.LastCode, s.LastError))},
-		{"next attempt", s.NextAttemptAt},
+		{"next attempt", printable(s.NextAttemptAt)},
 		{"created", s.CreatedAt},
 		{"updated", s.UpdatedAt},
 		{"claimed by", printable(s.ClaimedBy)},

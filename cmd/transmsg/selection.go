@@ -6,7 +6,6 @@ import (
 	"os"
 	"os/user"
 	"strings"
-	"time"
 
 	"github.com/spf13/pflag"
 
@@ -147,5 +146,5 @@ func messageID(args []string) error {
 
 // ago is a time for people: how long before now.
 func ago(at, now int64) string {
-	return rough(time.Duration(now-at)*time.Millisecond) + " ago"
+	return rough(model.MillisToDuration(now-at)) + " ago"
 }

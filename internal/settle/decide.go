@@ -14,7 +14,7 @@ import (
 type Facts struct {
 	// Attempts and Failures are the row's counts before this send.
 	Attempts, Failures int
-	// Age is the time since the row was stored or last replayed.
+	// Age is the time since a send of it was first answered with a failure; 0 for the first.
 	Age time.Duration
 }
 
