@@ -42,7 +42,8 @@ var (
 	ErrClosed = errors.New("closed")
 	// ErrNotFound: there is no row with this id.
 	ErrNotFound = errors.New("no such row")
-	// ErrLeased: the row is READY and being sent at the moment. Wait for its outcome.
+	// ErrLeased: the row is READY and being sent at the moment, or was and nobody has told the
+	// outcome: so it counts until two minutes after its lease. Wait for its outcome.
 	ErrLeased = errors.New("the row is being sent")
 	// ErrChanged: the row was edited or replayed since it was read. Nothing was changed. Read
 	// it again and decide anew.

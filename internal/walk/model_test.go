@@ -9,6 +9,7 @@ const (
 	maxAttempts = 2
 	grace       = 30 // lease of a row that its publisher sends
 	claimLease  = 60
+	sendTail    = 2 // a row whose lease has ended may still be on the wire
 )
 
 // row is what must be in the table.
@@ -104,5 +105,5 @@ func (m *message) acked(f *flight) {
 
 // leased says that somebody is sending it.
 func (r *row) leased(clock int) bool {
-	return r.Status == model.Ready && r.Owner != "" && r.Due > clock
+	return r.Status == model.Ready && r.Owner != "" && r.Due > clock-sendTail
 }

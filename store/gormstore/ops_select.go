@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
+	"time"
 
 	"github.com/transmsg/transmsg/model"
 )
@@ -73,8 +75,14 @@ func candidateIDs(list []candidate) []string {
 
 // leased says that a READY row is somebody's at the moment.
 func (d *dialect) leased() string {
-	return "(status = 'READY' AND claimed_by <> '' AND next_attempt_at > " + d.now + ")"
+	return "(status = 'READY' AND claimed_by <> '' AND next_attempt_at > " +
+		d.now + "-" + strconv.FormatInt(sendTail.Milliseconds(), 10) + ")"
 }
+
+// sendTail is how long after the end of its lease a row counts as being sent: nothing says
+// that its sender, who has not settled it, has given up. A changed row would go out beside the
+// old message, and nobody would know. Four times the sender's default confirm timeout.
+const sendTail = 2 * time.Minute
 
 // pick finds the rows of a selection, up to its cap. What an act does with them later it
 // does under a lock and after looking again.
