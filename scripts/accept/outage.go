@@ -11,11 +11,13 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/transmsg/transmsg/internal/amqptest"
+	"github.com/transmsg/transmsg/internal/faultproxy"
 	"github.com/transmsg/transmsg/model"
 )
 
 const (
 	outageTotal  = 5000
+	outageFlying = 200 // on the wire and unanswered when the broker goes
 	outageLength = time.Minute
 	outageBack   = 5 * time.Second // all delivered within this of the broker's return
 	// outageSlack is what a loaded machine may add to a context's end.
@@ -23,7 +25,8 @@ const (
 )
 
 // outageCheck takes the broker away in three ways. Publisher and compensator
-// run throughout with their defaults.
+// run throughout with their defaults. Where the broker goes down under them, some messages
+// are on the wire and their confirms are withheld: those sends end as unknown.
 func outageCheck() check {
 	return check{
 		name:  "outage",
@@ -54,9 +57,11 @@ type outage struct {
 	*world
 	name            string
 	exchange, queue string
+	through         string // the broker's URL by way of proxy
 	svc             *service
 	daemon          daemon
-	ids             []string
+	proxy           *faultproxy.Proxy // between service and broker
+	ids, flying     []string
 	slowest         time.Duration
 	deferred        int
 }
@@ -86,6 +91,10 @@ func outageIn(ctx context.Context, e *env, name string, atStart bool, broken bre
 		}
 	}
 	breakIt, mendIt := broken(o)
+	if o.proxy, o.through, err = proxiedURL(o.url); err != nil {
+		return nil, err
+	}
+	o.later(o.proxy.Close)
 	if !atStart {
 		if err := o.open(ctx); err != nil {
 			return nil, err
@@ -94,9 +103,15 @@ func outageIn(ctx context.Context, e *env, name string, atStart bool, broken bre
 			return nil, err
 		}
 	}
+	if name == "down" {
+		if err := o.fly(ctx); err != nil {
+			return nil, err
+		}
+	}
 	if _, err := breakIt(ctx); err != nil {
 		return nil, err
 	}
+	o.proxy.SwallowAcks(false)
 	if atStart {
 		if err := o.open(ctx); err != nil {
 			return nil, err
@@ -107,11 +122,24 @@ func outageIn(ctx context.Context, e *env, name string, atStart bool, broken bre
 
 // open starts the service and the daemon.
 func (o *outage) open(ctx context.Context) (err error) {
-	if o.svc, err = o.world.service(ctx, serviceSpec{}); err != nil {
+	if o.svc, err = o.world.service(ctx, serviceSpec{AMQP: o.through}); err != nil {
 		return err
 	}
 	o.daemon, err = o.compensate()
 	return err
+}
+
+// fly publishes messages whose confirms are withheld until the broker is gone.
+func (o *outage) fly(ctx context.Context) error {
+	o.proxy.SwallowAcks(true)
+	for i := range outageFlying {
+		receipt, err := o.svc.pub.Publish(ctx, o.message(o.exchange, letters(o.Rand, 5), outageTotal+i, 2048))
+		if err != nil {
+			return err
+		}
+		o.flying = append(o.flying, receipt.ID())
+	}
+	return nil
 }
 
 // down ends the node, gracefully or not.
@@ -192,12 +220,15 @@ func (o *outage) run(ctx context.Context, mendIt act) (figures, error) {
 	}
 	if err := until(ctx, time.Minute, "all have arrived", func(context.Context) (bool, error) {
 		n, _ := box.arrived(o.ids)
-		return n == len(o.ids), nil
+		flown, _ := box.arrived(o.flying)
+		return n == len(o.ids) && flown == len(o.flying), nil
 	}); err != nil {
 		o.Breaches.Add("%s: %v", o.name, err)
 	}
 	n, last := box.arrived(o.ids)
 	o.Breaches.Equal(o.name+": delivered", n, outageTotal)
+	flown, _ := box.arrived(o.flying)
+	o.Breaches.Equal(o.name+": delivered of those on the wire", flown, len(o.flying))
 	took := last.Sub(back)
 	o.Breaches.Check(took <= outageBack, "%s: the last arrived %v after the broker's return, want at most %v",
 		o.name, took, outageBack)
@@ -212,7 +243,7 @@ func (o *outage) run(ctx context.Context, mendIt act) (figures, error) {
 	o.Breaches.Check(o.daemon.Running() && o.daemon.Pid() == pid, "%s: the compensator has ended", o.name)
 	return figures{
 		"published": outageTotal, "deferred": o.deferred, "slowest_publish_ms": o.slowest.Milliseconds(),
-		"delivered": n, "seconds_after_return": took.Seconds(), "repeats": box.repeated(),
+		"unanswered": len(o.flying), "delivered": n, "seconds_after_return": took.Seconds(), "repeats": box.repeated(),
 	}, nil
 }
 
@@ -274,7 +305,14 @@ func (o *outage) checkDown(ctx context.Context) error {
 		}
 		attempts += r.Attempts
 	}
+	unanswered := 0
+	for _, id := range o.flying {
+		r := rows[id]
+		unanswered += btoi(r.Status == "READY" && r.Failures > 0)
+		attempts += r.Attempts
+	}
 	o.Breaches.Equal(o.name+": READY rows at the end of the outage", stored, outageTotal)
+	o.Breaches.Equal(o.name+": READY rows whose send ended as unknown", unanswered, len(o.flying))
 	o.Breaches.Equal(o.name+": attempts spent", attempts, 0)
 	return nil
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/transmsg/transmsg/internal/amqptest"
@@ -14,9 +15,11 @@ const (
 	recoverRows = 50_000
 	// recoverScale is how much shorter everything is than with the defaults: the
 	// outage and the delays between the tries of a row alike.
-	recoverScale    = 20
-	recoverOutage   = 10 * time.Minute / recoverScale
-	recoverBody     = 256
+	recoverScale  = 20
+	recoverOutage = 10 * time.Minute / recoverScale
+	recoverBody   = 256
+	// recoverFlying rows are on the wire and unanswered when the broker goes.
+	recoverFlying   = 100
 	recoverAttempts = 5
 	// recoverSlowStart is the compensator's default. It is not shortened.
 	recoverSlowStart = 30 * time.Second
@@ -71,10 +74,15 @@ func (r *recovery) run(ctx context.Context) (figures, error) {
 	if err := until(ctx, time.Minute, "the first rows are gone", r.db.empty); err != nil {
 		return nil, err
 	}
+	flying, err := r.fly(ctx)
+	if err != nil {
+		return nil, err
+	}
 	if err := []func() error{r.node.Stop, r.node.Kill}[r.Rand.IntN(2)](); err != nil {
 		return nil, err
 	}
 	down := time.Now()
+	r.proxy.SwallowAcks(false)
 	ids, err := r.publish(ctx, recoverRows)
 	if err != nil {
 		return nil, err
@@ -84,6 +92,11 @@ func (r *recovery) run(ctx context.Context) (figures, error) {
 	if err := r.undisturbed(ctx, "during the outage"); err != nil {
 		return nil, err
 	}
+	unanswered, err := r.db.count(ctx, "failures > 0")
+	if err != nil {
+		return nil, err
+	}
+	r.Breaches.Equal("rows whose send ended as unknown", unanswered, len(flying))
 	before := r.proxy.BytesThrough(faultproxy.ToServer)
 	if err := r.node.Start(ctx); err != nil {
 		return nil, err
@@ -105,7 +118,20 @@ func (r *recovery) run(ctx context.Context) (figures, error) {
 		"seconds_to_deliver": looks[len(looks)-1].at.Sub(back).Seconds(),
 	}
 	r.checkRate(looks, before, figs)
-	return figs, r.checkDelivered(ctx, append(first, ids...), figs)
+	return figs, r.checkDelivered(ctx, slices.Concat(first, flying, ids), figs)
+}
+
+// fly has rows sent whose confirms are withheld until the broker is gone.
+func (r *recovery) fly(ctx context.Context) ([]string, error) {
+	before := r.proxy.BytesThrough(faultproxy.ToServer)
+	r.proxy.SwallowAcks(true)
+	ids, err := r.publish(ctx, recoverFlying)
+	if err != nil {
+		return nil, err
+	}
+	return ids, until(ctx, time.Minute, "the rows are on the wire", func(context.Context) (bool, error) {
+		return r.proxy.BytesThrough(faultproxy.ToServer)-before >= recoverFlying*recoverBody, nil
+	})
 }
 
 // start starts the compensator, whose connection to the broker goes through a proxy

@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"database/sql"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -13,15 +15,18 @@ import (
 
 const (
 	stormTotal = 5000
-	stormLock  = 8 * time.Second
+	stormStill = 8 * time.Second
 )
 
 // returnStormCheck locks the table while thousands of returns arrive: the
-// writer stands still, and the reader of the connection must not (C01, C02).
+// writer stands still, and the reader of the connection must not (C01, C02). Under the
+// lock some rows whose return is not written yet are deleted, as a late ack of another
+// send would: each must be stored again.
 func returnStormCheck() check {
 	return check{
-		name:  "return-storm",
-		about: "5,000 unroutable in a burst, the table locked for 8 s in the middle: 5,000 rows READY with 312",
+		name: "return-storm",
+		about: "5,000 unroutable in a burst, the table locked for 8 s in the middle and some rows deleted under the " +
+			"lock: 5,000 rows READY with 312",
 		run: onServer(worldOptions{privateMaria: true}, func(ctx context.Context, w *world) (figures, error) {
 			return runStorm(ctx, w)
 		}),
@@ -48,9 +53,9 @@ func runStorm(ctx context.Context, w *world) (figures, error) {
 		return nil, err
 	}
 	// In the middle: after a seeded number of returns was written.
-	after := 1 + w.Rand.IntN(stormTotal/2)
+	storm := &stormLock{world: w, after: 1 + w.Rand.IntN(stormTotal/2), most: 1 + w.Rand.IntN(100)}
 	locked := make(chan error, 1)
-	go func() { locked <- lockInTheMiddle(ctx, w, after) }()
+	go func() { locked <- storm.lockInTheMiddle(ctx) }()
 	ids := publishBurst(ctx, w, svc.pub, batches)
 	if err := <-locked; err != nil {
 		return nil, err
@@ -58,8 +63,10 @@ func runStorm(ctx context.Context, w *world) (figures, error) {
 	if err := svc.close(ctx); err != nil {
 		return nil, err
 	}
-	figs := figures{"published": stormTotal, "batches": len(batches), "locked_after": after}
-	return figs, checkStorm(ctx, w, ids, queue, figs)
+	figs := figures{
+		"published": stormTotal, "batches": len(batches), "locked_after": storm.after, "deleted": storm.deleted,
+	}
+	return figs, storm.check(ctx, ids, queue, figs)
 }
 
 // stormBatches is the burst, in one call or in many.
@@ -110,48 +117,79 @@ func publishBurst(ctx context.Context, w *world, pub *publisher.Publisher, batch
 	return ids
 }
 
+// stormLock is the lock in the middle of the storm.
+type stormLock struct {
+	*world
+	after   int // returns in the table before it
+	most    int // rows to delete under it
+	deleted int
+}
+
 // lockInTheMiddle waits for the first returns in the table, locks it for 8 s and
-// proves that somebody had to wait for the lock.
-func lockInTheMiddle(ctx context.Context, w *world, after int) error {
-	err := until(ctx, time.Minute, fmt.Sprintf("%d returns are in the table", after),
+// proves that somebody had to wait for the lock. It deletes rows before it lets go.
+func (s *stormLock) lockInTheMiddle(ctx context.Context) error {
+	err := until(ctx, time.Minute, fmt.Sprintf("%d returns are in the table", s.after),
 		func(ctx context.Context) (bool, error) {
-			n, err := w.db.count(ctx, "last_code = '312'")
-			return n >= after, err
+			n, err := s.db.count(ctx, "last_code = '312'")
+			return n >= s.after, err
 		})
 	if err != nil {
 		return err
 	}
-	unlock, err := lockTable(ctx, w)
+	conn, err := s.db.db.Conn(ctx)
 	if err != nil {
 		return err
 	}
-	end := time.NewTimer(stormLock)
+	defer conn.Close()
+	lock, unlock := "LOCK TABLES trans_message WRITE", "UNLOCK TABLES"
+	if s.maria == nil {
+		lock, unlock = "BEGIN; LOCK TABLE trans_message IN ACCESS EXCLUSIVE MODE", "COMMIT"
+	}
+	if _, err := conn.ExecContext(ctx, lock); err != nil {
+		return err
+	}
+	end := time.NewTimer(stormStill)
 	defer end.Stop()
-	if err := until(ctx, stormLock, "a writer waits for the lock", func(ctx context.Context) (bool, error) {
-		n, err := lockWaits(ctx, w)
+	if err := until(ctx, stormStill, "a writer waits for the lock", func(ctx context.Context) (bool, error) {
+		n, err := lockWaits(ctx, s.world)
 		return n > 0, err
 	}); err != nil {
-		w.Breaches.Add("the lock did not bite: %v", err)
+		s.Breaches.Add("the lock did not bite: %v", err)
 	}
 	<-end.C
-	return unlock()
+	if err := s.deleteUnwritten(ctx, conn); err != nil {
+		return err
+	}
+	_, err = conn.ExecContext(ctx, unlock)
+	return err
 }
 
-// lockTable keeps every reader and writer out of trans_message.
-func lockTable(ctx context.Context, w *world) (unlock func() error, err error) {
-	if w.maria != nil {
-		schema, err := w.db.strings(ctx, "SELECT DATABASE()")
-		if err != nil {
-			return nil, err
-		}
-		return w.maria.LockTable(ctx, schema[0], "trans_message")
-	}
-	tx, err := w.db.db.BeginTx(ctx, nil)
+// deleteUnwritten deletes rows whose return is not in the table yet.
+func (s *stormLock) deleteUnwritten(ctx context.Context, conn *sql.Conn) error {
+	found, err := conn.QueryContext(ctx, fmt.Sprintf(
+		"SELECT id FROM trans_message WHERE last_code = '' ORDER BY id LIMIT %d", s.most))
 	if err != nil {
-		return nil, err
+		return err
 	}
-	_, err = tx.ExecContext(ctx, "LOCK TABLE trans_message IN ACCESS EXCLUSIVE MODE")
-	return tx.Rollback, err
+	var ids []string
+	for found.Next() {
+		var id string
+		if err := found.Scan(&id); err != nil {
+			return errors.Join(err, found.Close())
+		}
+		ids = append(ids, id)
+	}
+	if err := errors.Join(found.Err(), found.Close()); err != nil {
+		return err
+	}
+	for _, id := range ids {
+		if _, err := conn.ExecContext(ctx, s.db.rebind("DELETE FROM trans_message WHERE id = ?"), id); err != nil {
+			return err
+		}
+	}
+	s.deleted = len(ids)
+	s.Breaches.AtLeast("rows deleted under the lock", int64(s.deleted), 1)
+	return nil
 }
 
 func lockWaits(ctx context.Context, w *world) (int, error) {
@@ -162,7 +200,8 @@ func lockWaits(ctx context.Context, w *world) (int, error) {
 		"WHERE datname = current_database() AND wait_event_type = 'Lock'")
 }
 
-func checkStorm(ctx context.Context, w *world, ids []string, queue string, figs figures) error {
+func (s *stormLock) check(ctx context.Context, ids []string, queue string, figs figures) error {
+	w := s.world
 	rows, err := w.db.rows(ctx)
 	if err != nil {
 		return err
@@ -184,6 +223,11 @@ func checkStorm(ctx context.Context, w *world, ids []string, queue string, figs 
 	w.Breaches.Equal("rows READY with 312 and one attempt", good, stormTotal)
 	w.Breaches.Equal("published rows in another state", other, map[string]int{})
 	w.Breaches.Equal("rows that nobody published", len(rows), 0)
+	restored, err := w.db.number(ctx, "SELECT COUNT(DISTINCT row_id) FROM trans_message_event WHERE kind = 'restore'")
+	if err != nil {
+		return err
+	}
+	w.Breaches.Equal("deleted rows that were stored again", restored, s.deleted)
 	depth, err := w.broker.Depth(queue)
 	if err != nil {
 		return err

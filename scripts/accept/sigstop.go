@@ -23,7 +23,7 @@ func sigstopCheck() check {
 	return check{
 		name: "sigstop",
 		about: "the lock's holder stopped for three TTLs: another takes over within one, no row is sent twice, " +
-			"nobody releases another's key",
+			"nobody releases another's key; a process stopped past its leases settles no row of another's",
 		run: onServer(worldOptions{}, func(ctx context.Context, w *world) (figures, error) {
 			var err error
 			s := &sigstop{world: w, exchange: w.name("ex"), queue: w.name("main")}
@@ -38,7 +38,12 @@ func sigstopCheck() check {
 				return nil, err
 			}
 			w.later(s.monitor.close)
-			return s.run(ctx)
+			figs, err := s.run(ctx)
+			if err != nil {
+				return figs, err
+			}
+			figs["fence"], err = runFence(ctx, w)
+			return figs, err
 		}),
 	}
 }
