@@ -157,13 +157,16 @@ func TestC66_DeadRaisesOneAlert(t *testing.T) {
 		if row.Status != model.Dead || sender.times(id) != 2 {
 			t.Errorf("row %+v after %d sends, want DEAD after 2", row, sender.times(id))
 		}
-		lines := log.lines(`msg="send failed"`)
+		lines := append(log.lines(`msg="send failed"`), log.lines(`msg="message is DEAD"`)...)
 		if len(lines) != 2 || len(log.lines("SECRETBODY")) != 0 {
 			t.Fatalf("%d lines for failed sends, want 2 without the body: %q", len(lines), lines)
 		}
+		if strings.Contains(lines[1], "retry_in") || !strings.Contains(lines[0], "retry_in=") {
+			t.Errorf("lines %q, want retry_in for the row that is tried again alone", lines)
+		}
 		for _, part := range []string{
 			"id=" + id, "key=order-7", "service=orders", "exchange=ex", "routing_key=k",
-			"outcome=returned", "code=312", "attempt=2", "instance=one", "status=DEAD",
+			"outcome=returned", "code=312", "attempts=2", "instance=one", "status=DEAD",
 		} {
 			if !strings.Contains(lines[1], part) {
 				t.Errorf("line %q lacks %s", lines[1], part)

@@ -27,11 +27,17 @@ func (c *Compensator) settled(r *settle.Result, d settle.Decision, met model.Set
 // logFailed writes the one line of a failed send.
 func (c *Compensator) logFailed(r *settle.Result, d settle.Decision, met model.Settled) {
 	row, o := r.Row, r.Outcome
-	c.log.Warn("send failed", "id", row.ID, "key", row.MessageKey, "service", row.Service,
+	what, rest := "send failed", []any{"retry_in", d.Delay}
+	if d.Status == model.Dead {
+		what, rest = "message is DEAD", nil
+	}
+	c.log.Warn(what, append([]any{
+		"id", row.ID, "key", row.MessageKey, "service", row.Service,
 		"exchange", row.Exchange, "routing_key", row.RoutingKey,
 		"outcome", o.Kind.String(), "code", string(o.Code), "text", o.Text,
-		"attempt", row.Attempts+d.AttemptsDelta, "status", string(d.Status), "retry_in", d.Delay,
-		"lease_lost", met == model.SettledFenced)
+		"attempts", row.Attempts + d.AttemptsDelta, "status", string(d.Status),
+		"lease_lost", met == model.SettledFenced,
+	}, rest...)...)
 }
 
 // refusal tells of an exchange that the broker refuses, or takes again.

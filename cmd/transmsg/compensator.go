@@ -4,8 +4,10 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -138,7 +140,7 @@ func (a *app) compensate(ctx context.Context, o *compensatorOptions) (err error)
 	if err != nil {
 		return err
 	}
-	log.Info("compensator started", "store", store.Dialect(), "http", web.addr())
+	o.announce(log, store.Label(), &senderCfg, &cfg, web.addr())
 	return serve(ctx, comp, web, log)
 }
 
@@ -199,4 +201,24 @@ func serve(ctx context.Context, comp *compensator.Compensator, web *healthServer
 	}
 	log.Info("compensator stopped, everything drained")
 	return nil
+}
+
+// announce says what this process is connected to and how it tries.
+func (o *compensatorOptions) announce(
+	log *slog.Logger, store string, sender *confirms.Config, cfg *compensator.Config, http string,
+) {
+	services, lock := strings.Join(cfg.Services, ","), "none: claims alone keep replicas apart"
+	if cfg.Locker != nil {
+		lock = fmt.Sprintf("redis, %d slot(s)", o.redis.slots)
+	}
+	policy, last := cfg.Policy.WithDefaults(), time.Duration(0)
+	for n := 1; n < policy.MaxAttempts && last < policy.MaxDelay*1000; n++ {
+		last += policy.Delay(n, 0.5) // in the middle of the jitter
+	}
+	log.Info("compensator started", "store", store, "brokers", strings.Join(sender.Addrs, ","),
+		"vhost", cmp.Or(sender.VHost, "/"), "services", cmp.Or(services, "all"),
+		"attempts", policy.MaxAttempts, "attempts_last", last.Round(time.Second), "lock", lock, "http", http)
+	if o.amqp.given("amqp", "amqp-file", "amqp-addr") == "" {
+		log.Warn("no broker was given: guest at 127.0.0.1:5672, virtual host /, is used; give --amqp or --amqp-addr")
+	}
 }

@@ -155,6 +155,9 @@ func (s *Store) Close() error {
 // Dialect returns "mysql" (MariaDB too), "postgres" or "sqlite".
 func (s *Store) Dialect() string { return s.d.name }
 
+// Label names the database for people, such as "mysql 127.0.0.1:3306/shop". It holds no secret.
+func (s *Store) Label() string { return s.label }
+
 // MaxBody returns the largest body in bytes that fits into one statement of this
 // database: a quarter of MySQL's max_allowed_packet, since escaping can double it;
 // math.MaxInt where nothing bounds it below the row's own limit of 1 GB.
