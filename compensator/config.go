@@ -62,8 +62,8 @@ type Config struct {
 	Alerters []Alerter
 	// Policy is backoff and the limits of trying.
 	Policy model.Policy
-	// Services restricts the work to rows of these services, each 1 to 64 bytes of UTF-8
-	// without NUL. Empty means every service that has due rows.
+	// Services restricts the work to rows of these services, each as [model.CheckService]
+	// accepts it. Empty means every service that has due rows.
 	Services []string
 
 	// Interval is the time from the start of one run to the next, at least 10 ms. A run
@@ -264,9 +264,9 @@ func (c *Config) validateNames() error {
 		return fmt.Errorf("config: Owner %q %s; correct it, or leave it empty for host-pid-random", c.Owner, reason)
 	}
 	for i, s := range c.Services {
-		if reason := badName(s); reason != "" {
-			return fmt.Errorf("config: Services: %q %s; name it as its publishers do, or leave Services empty for all",
-				s, reason)
+		if err := model.CheckService(s); err != nil {
+			return fmt.Errorf("config: Services: %q %w; name it as its publishers do, or leave Services empty for all",
+				s, err)
 		}
 		if i > 0 && c.Services[i-1] == s {
 			return fmt.Errorf("config: Services: %q is there twice; remove one", s)
@@ -278,8 +278,6 @@ func (c *Config) validateNames() error {
 // badName says why a name does not fit its column on every store, or "".
 func badName(s string) string {
 	switch {
-	case s == "":
-		return fmt.Sprintf("must have 1 to %d bytes", maxName)
 	case len(s) > maxName:
 		return fmt.Sprintf("has %d bytes, the limit is %d", len(s), maxName)
 	case !utf8.ValidString(s):

@@ -74,6 +74,10 @@ func TestNewRefuses(t *testing.T) {
 			"service with NUL", func(c *compensator.Config) { c.Services = []string{"\x00", "a"} },
 			`Services: "\x00" must not contain NUL; name it`,
 		},
+		{
+			"C5 service with a space", func(c *compensator.Config) { c.Services = []string{"pay "} },
+			`Services: "pay " begins or ends with white space ("pay" is meant?); name it as its publishers do`,
+		},
 		{"service twice", func(c *compensator.Config) { c.Services = []string{"a", "b", "a"} }, `"a" is there twice`},
 		{"long service", func(c *compensator.Config) { c.Services = []string{long} }, "has 65 bytes"},
 		{"policy", func(c *compensator.Config) { c.Policy.MaxAttempts = -1 }, "MaxAttempts -1"},

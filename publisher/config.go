@@ -27,7 +27,6 @@ const (
 	lagCheck = time.Minute
 	// afterCommit bounds the read-back and the hand-over to the sender after a commit.
 	afterCommit = 10 * time.Second
-	maxService  = 64
 	maxInstance = 64
 )
 
@@ -61,7 +60,8 @@ type Sender interface {
 // value of every other field means its default. The caller keeps Store and Sender and
 // closes them after the Publisher.
 type Config struct {
-	// Service owns the rows: 1 to 64 bytes of UTF-8. Compensators serve by it.
+	// Service owns the rows: what [model.CheckService] accepts, 1 to 64 bytes of UTF-8 without
+	// white space at either end. Compensators serve by it.
 	Service string
 	Store   Store
 	Sender  Sender
@@ -161,9 +161,10 @@ func (c Config) withDefaults() Config {
 func storable(s string) bool { return utf8.ValidString(s) && !strings.Contains(s, "\x00") }
 
 func (c Config) validate() error {
+	if err := model.CheckService(c.Service); err != nil {
+		return fmt.Errorf("config: Service %q %w; name the service that owns the messages", c.Service, err)
+	}
 	switch {
-	case c.Service == "" || len(c.Service) > maxService || !storable(c.Service):
-		return fmt.Errorf("config: Service %q must be 1 to %d bytes of UTF-8 without NUL", c.Service, maxService)
 	case c.Store == nil:
 		return errors.New("config: Store is required: open one with store/gormstore")
 	case c.Sender == nil:

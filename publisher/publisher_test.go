@@ -58,9 +58,11 @@ func TestOpenRefuses(t *testing.T) {
 		tweak func(*publisher.Config)
 		want  string
 	}{
-		{"no service", func(c *publisher.Config) { c.Service = "" }, `Service "" must be 1 to 64`},
+		{"no service", func(c *publisher.Config) { c.Service = "" }, `Service "" must have 1 to 64`},
 		{"long service", func(c *publisher.Config) { c.Service = strings.Repeat("s", 65) }, "1 to 64 bytes"},
-		{"service with NUL", func(c *publisher.Config) { c.Service = "a\x00b" }, `Service "a\x00b" must be`},
+		{"C5 service of white space", func(c *publisher.Config) { c.Service = " \t" }, `" \t" is white space only; name`},
+		{"C5 service with a space", func(c *publisher.Config) { c.Service = "pay " }, `white space ("pay" is`},
+		{"service with NUL", func(c *publisher.Config) { c.Service = "a\x00b" }, `"a\x00b" must not contain NUL`},
 		{"instance with NUL", func(c *publisher.Config) { c.Instance = "a\x00" }, `Instance "a\x00" must be`},
 		{"instance not UTF-8", func(c *publisher.Config) { c.Instance = "\xff" }, `Instance "\xff" must be`},
 		{"no store", func(c *publisher.Config) { c.Store = nil }, "Store is required"},

@@ -43,7 +43,8 @@ func (o *publishOptions) bind(fs *pflag.FlagSet) {
 	o.policy.bind(fs)
 	o.log.bind(fs, "error") // each failed send is a line of the results already
 	set := pflag.NewFlagSet("", pflag.ContinueOnError)
-	set.StringVar(&o.service, "service", "cli", "service that owns the messages, 1 to 64 bytes")
+	set.StringVar(&o.service, "service", "cli",
+		"service that owns the messages, 1 to 64 bytes, no white space at the ends")
 	set.IntVar(&o.maxBody, "max-body", model.DefaultMaxBody,
 		"largest body in bytes, at least 1 and at most what the database takes")
 	set.DurationVar(&o.connectTimeout, "connect-timeout", 5*time.Second,
@@ -124,11 +125,12 @@ func (o *publishOptions) configs(a *app, log *slog.Logger) (publisher.Config, co
 	if err != nil {
 		return none, sender, err
 	}
+	if err := model.CheckService(o.service); err != nil {
+		return none, sender, usagef("--service %q %w; name the service that owns the messages", o.service, err)
+	}
 	switch {
 	case o.onError != "stop" && o.onError != "skip":
 		return none, sender, usagef("--on-error %q must be stop or skip", o.onError)
-	case o.service == "" || len(o.service) > 64:
-		return none, sender, usagef("--service %q must have 1 to 64 bytes", o.service)
 	case o.maxBody < 1:
 		return none, sender, usagef("--max-body %d must be at least 1", o.maxBody)
 	case o.wait < 0:

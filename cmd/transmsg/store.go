@@ -83,6 +83,9 @@ func (o *storeOptions) credentials(a *app) (user, password string, err error) {
 		return "", "", err
 	}
 	a.secrets.addURL(dsn)
+	if _, form, url := strings.Cut(dsn, "mysql://"); url && strings.Contains(form, ")/") {
+		dsn = form // the driver's form behind mysql://
+	}
 	if strings.Contains(dsn, "://") {
 		u, err := url.Parse(dsn)
 		if err != nil || u.User == nil {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strings"
 	"time"
 
 	"github.com/go-sql-driver/mysql"
@@ -69,6 +70,9 @@ func (o Options) beforePostgres(ctx context.Context, cfg *pgx.ConnConfig) (err e
 	}
 	if o.TLS == nil {
 		return nil
+	}
+	if strings.HasPrefix(cfg.Host, "/") {
+		return errors.New("options: TLS is for TCP, the dsn names a Unix socket")
 	}
 	if cfg.TLSConfig, err = o.tlsFor(ctx, cfg.Host); err != nil {
 		return err

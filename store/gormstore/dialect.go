@@ -128,3 +128,16 @@ func (d *dialect) force(index string) string {
 	}
 	return ""
 }
+
+// exactly lists columns to group by. MySQL's _bin collations ignore trailing spaces, so that
+// it would take "pay" and "pay " for one: there the lengths must be equal too.
+func (d *dialect) exactly(columns ...string) string {
+	list := strings.Join(columns, ", ")
+	if d.name != dialectMySQL {
+		return list
+	}
+	for _, c := range columns {
+		list += ", LENGTH(" + c + ")"
+	}
+	return list
+}

@@ -1,9 +1,11 @@
 package gormstore
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/url"
+	"regexp"
 	"strings"
 	"time"
 
@@ -32,6 +34,9 @@ func parseDSN(dsn string) (target, error) {
 	case dsn == "":
 		return target{}, errors.New("dsn is empty; " + dsnForms)
 	case scheme == "mysql" || scheme == "mariadb":
+		if form := strings.TrimPrefix(rest, "//"); driverForm.MatchString(form) {
+			return parseMySQLMixedForm(form)
+		}
 		return parseMySQLURL(dsn)
 	case scheme == "postgres" || scheme == "postgresql":
 		return parsePostgres(dsn)
@@ -48,25 +53,36 @@ func parseDSN(dsn string) (target, error) {
 const (
 	memoryName = ":memory:"
 	dsnForms   = "the forms are mysql://user:password@host:3306/database, " +
-		"postgres://user:password@host:5432/database, sqlite::memory: and sqlite:PATH"
-	escapeHint = "percent-encode special characters in user and password " +
+		"postgres://user:password@host:5432/database, sqlite::memory: and sqlite:PATH; over a Unix socket " +
+		unixMySQL + " and " + unixPostgres
+	unixMySQL    = "user:password@unix(/PATH)/database"
+	unixPostgres = "postgres://user:password@/database?host=/FOLDER"
+	escapeHint   = "percent-encode special characters in user and password " +
 		"(@ is %40, : is %3A, / is %2F, ? is %3F, # is %23, % is %25)"
 )
 
-// parseURL parses a DSN in URL form without ever quoting it.
-func parseURL(dsn string) (*url.URL, error) {
+// driverForm is how a DSN of the MySQL driver looks up to its address; it may stand behind
+// mysql:// too.
+var driverForm = regexp.MustCompile(`^([^@]*@)?(tcp|unix)\([^)]*\)/`)
+
+// parseURL parses a DSN in URL form without ever quoting it. The host may be missing where
+// the parameter of this name says where the server is; form is what to write for a socket.
+func parseURL(dsn, param, form string) (*url.URL, error) {
 	u, err := url.Parse(dsn)
 	if err != nil {
-		return nil, errors.New("dsn is not a valid URL: " + escapeHint)
+		return nil, errors.New("dsn is not a valid URL: " + escapeHint + "; a Unix socket is written " + form)
 	}
-	if u.Host == "" || strings.Contains(u.Path, "@") || u.Fragment != "" {
+	if strings.Contains(u.Path, "@") || u.Fragment != "" {
 		return nil, errors.New("dsn has no host, or its password contains a reserved character: " + escapeHint)
+	}
+	if u.Host == "" && !u.Query().Has(param) {
+		return nil, errors.New("dsn has no host: put HOST:PORT before /database; a Unix socket is written " + form)
 	}
 	return u, nil
 }
 
 func parseMySQLURL(dsn string) (target, error) {
-	u, err := parseURL(dsn)
+	u, err := parseURL(dsn, "", unixMySQL)
 	if err != nil {
 		return target{}, err
 	}
@@ -89,6 +105,18 @@ func parseMySQLURL(dsn string) (target, error) {
 	cfg.Net, cfg.Addr = "tcp", addr
 	cfg.DBName = strings.TrimPrefix(u.Path, "/")
 	return mysqlTarget(cfg)
+}
+
+// parseMySQLMixedForm reads the driver's form behind mysql://. There nothing is encoded, in
+// a URL everything is: with a % nobody can tell which password is meant.
+func parseMySQLMixedForm(form string) (target, error) {
+	user, _, _ := strings.Cut(form, "@")
+	if strings.Contains(user, "%") {
+		return target{}, errors.New("dsn mixes a URL and the driver's form, and user or password contain %: " +
+			"write mysql://user:password@host:3306/database with them percent-encoded, or leave mysql:// out and them " +
+			"as they are")
+	}
+	return parseMySQLDriverForm(form)
 }
 
 func parseMySQLDriverForm(dsn string) (target, error) {
@@ -116,7 +144,7 @@ func mysqlTarget(cfg *mysql.Config) (target, error) {
 }
 
 func parsePostgres(dsn string) (target, error) {
-	u, err := parseURL(dsn)
+	u, err := parseURL(dsn, "host", unixPostgres)
 	if err != nil {
 		return target{}, err
 	}
@@ -131,7 +159,7 @@ func parsePostgres(dsn string) (target, error) {
 	if cfg.ConnectTimeout == 0 {
 		cfg.ConnectTimeout = dialTimeout
 	}
-	label := fmt.Sprintf("postgres %s/%s", u.Host, cfg.Database)
+	label := fmt.Sprintf("postgres %s/%s", cmp.Or(u.Host, cfg.Host), cfg.Database)
 	return target{dialect: dialectPostgres, label: label, pg: cfg}, nil
 }
 

@@ -2,6 +2,7 @@ package gormstore_test
 
 import (
 	"context"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -114,6 +115,57 @@ func TestOptionsAreRefusedNotClamped(t *testing.T) {
 		_, err := gormstore.Open(t.Context(), "mysql://root@127.0.0.1:1/db", o)
 		if err == nil || !strings.Contains(err.Error(), field) {
 			t.Errorf("%s: got %v, want a refusal that names it", field, err)
+		}
+	}
+}
+
+// TestC5_UnixSockets opens stores over the sockets of the servers on this machine, in every
+// form that names one.
+func TestC5_UnixSockets(t *testing.T) {
+	t.Parallel()
+	my, pg := dbtest.MySQL(t), dbtest.Postgres(t)
+	var socket, folder string
+	ask := func(dsn, query string, to *string) {
+		s := unchecked(t, dsn, gormstore.Options{})
+		if err := s.Pool().QueryRowContext(t.Context(), query).Scan(to); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ask(my, "SELECT @@socket", &socket)
+	ask(pg, "SHOW unix_socket_directories", &folder)
+	folder, _, _ = strings.Cut(folder, ",")
+	user, rest, _ := strings.Cut(my, "@")
+	_, schema, _ := strings.Cut(rest, ")/")
+	u, err := url.Parse(pg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, dsn := range []string{
+		user + "@unix(" + socket + ")/" + schema,
+		"mysql://" + user + "@unix(" + socket + ")/" + schema,
+		"mysql://" + user + "@" + rest, // the driver's form behind mysql://
+		"postgres://" + u.User.String() + "@" + u.Path + "?host=" + folder + "&port=" + u.Port(),
+		"postgres://" + u.Path + "?host=" + folder + "&user=" + u.User.Username() + "&port=" + u.Port(),
+	} {
+		s, err := gormstore.Open(t.Context(), dsn, gormstore.Options{SkipSchemaCheck: true})
+		if err != nil {
+			t.Errorf("%s: %v", dsn, err)
+			continue
+		}
+		if err := s.Ping(t.Context()); err != nil || s.Close() != nil {
+			t.Errorf("%s: %v", dsn, err)
+		}
+	}
+	for dsn, want := range map[string]string{
+		"mysql://root:" + secret + "@/db?socket=/s":          "@unix(/PATH)/",
+		"postgres://app:" + secret + "@/db":                  "?host=/FOLDER",
+		"postgres:///db":                                     "?host=/FOLDER",
+		"postgres://app:" + secret + "@%2Fvar%2Frun/db":      "?host=/FOLDER",
+		"mysql://app:a%40" + secret + "@tcp(127.0.0.1:1)/db": "leave mysql:// out",
+	} {
+		_, err := gormstore.Open(t.Context(), dsn, gormstore.Options{})
+		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), secret) {
+			t.Errorf("%s: got %v, want it to name %q and no secret", dsn, err, want)
 		}
 	}
 }

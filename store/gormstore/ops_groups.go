@@ -37,13 +37,14 @@ func (s *Store) groups(ctx context.Context, f model.Filter) ([]model.Group, erro
 	if err != nil {
 		return nil, err
 	}
+	by := s.d.exactly("service", "exchange", "routing_key", "last_code")
 	var out []model.Group
 	for _, p := range parts {
-		conds, args := s.matching(p, "")
+		conds, args := s.matchingPart(p, "")
 		rows, err := s.db.QueryContext(ctx, s.d.bind("SELECT service, exchange, routing_key, last_code, COUNT(*), "+
 			"MIN(updated_at), MAX(updated_at), MIN(id) FROM "+s.sql.table+s.d.forceDue(s.opt.Prefix)+
-			" WHERE id > ?"+conds+" GROUP BY service, exchange, routing_key, last_code "+
-			"ORDER BY COUNT(*) DESC, exchange, routing_key, last_code LIMIT ?"), append(args, f.Limit)...)
+			" WHERE id > ?"+conds+" GROUP BY "+by+" "+
+			"ORDER BY COUNT(*) DESC, "+by+" LIMIT ?"), append(args, f.Limit)...)
 		found, err := collect(rows, err, func(r scanner, g *model.Group) error {
 			return r.Scan(&g.Service, &g.Exchange, &g.RoutingKey, &g.Code, &g.Rows, &g.First, &g.Last, &g.SampleID)
 		})

@@ -73,11 +73,11 @@ func (s *Store) PurgeDead(ctx context.Context, olderThan time.Duration, limit in
 }
 
 func (s *Store) purgeService(ctx context.Context, service string, olderThan time.Duration, limit int) (int, error) {
-	f := model.Filter{Service: service, Status: model.Dead, OlderThan: olderThan}
+	f := model.Filter{Status: model.Dead, OlderThan: olderThan}
 	// What is due for a look, or leased for it, still owes its alert.
 	also := " AND next_attempt_at > " + s.d.now + " AND claimed_by = '' AND updated_at <= " + s.d.now + "-" +
 		strconv.FormatInt(delayMS(olderThan), 10)
-	conds, args := s.matching(f, "")
+	conds, args := s.matchingPart(part{service, f}, "")
 	query := s.d.bind("SELECT id FROM " + s.sql.table + s.d.forceDue(s.opt.Prefix) + " WHERE id > ?" + conds + also +
 		" ORDER BY next_attempt_at, id LIMIT ?")
 	total := 0

@@ -124,11 +124,13 @@ func (s *Store) pickByIndex(ctx context.Context, sel model.Selection) ([]candida
 		return nil, err
 	}
 	var out []candidate
-	for _, f := range parts {
+	for _, p := range parts {
 		if len(out) > sel.Max {
 			break
 		}
-		found, err := s.pickWhere(ctx, s.d.forceDue(s.opt.Prefix), f, sel.Max+1-len(out))
+		conds, args := s.matchingPart(p, "")
+		found, err := s.candidates(ctx, s.d.forceDue(s.opt.Prefix)+" WHERE id > ?"+conds+" ORDER BY id LIMIT ?",
+			append(args, sel.Max+1-len(out)))
 		if err != nil {
 			return nil, err
 		}
@@ -150,8 +152,20 @@ func (s *Store) candidates(ctx context.Context, where string, args []any) ([]can
 	})
 }
 
+// part is what a walk over the index of due rows visits at a time.
+type part struct {
+	service string // as the index tells services apart: on MySQL "pay" is "pay " too
+	model.Filter
+}
+
+// matchingPart is matching for one part.
+func (s *Store) matchingPart(p part, args ...any) (string, []any) {
+	conds, args := s.matching(p.Filter, append(args, p.service)...)
+	return " AND service = ?" + conds, args
+}
+
 // partitions splits a filter into one for each service and status that it admits.
-func (s *Store) partitions(ctx context.Context, f model.Filter) ([]model.Filter, error) {
+func (s *Store) partitions(ctx context.Context, f model.Filter) ([]part, error) {
 	services, statuses := []string{f.Service}, []model.Status{f.Status}
 	if f.Service == "" {
 		var err error
@@ -162,16 +176,17 @@ func (s *Store) partitions(ctx context.Context, f model.Filter) ([]model.Filter,
 	if f.Status == "" {
 		statuses = []model.Status{model.Dead, model.Ready}
 	}
-	var out []model.Filter
-	for _, f.Service = range services {
+	var out []part
+	for _, service := range services {
 		for _, f.Status = range statuses {
-			out = append(out, f)
+			out = append(out, part{service, f})
 		}
 	}
 	return out, nil
 }
 
-// allServices hops over the index from service to service.
+// allServices hops over the index from service to service. On MySQL services that differ in
+// trailing spaces alone are one key of it, and the first of them stands for all.
 func (s *Store) allServices(ctx context.Context) ([]string, error) {
 	query := s.d.bind("SELECT service FROM " + s.sql.table + s.d.forceDue(s.opt.Prefix) +
 		" WHERE service > ? ORDER BY service LIMIT 1")

@@ -129,13 +129,15 @@ func (s *Store) Show(ctx context.Context, id string) (model.TransMessage, []mode
 // Stats returns counts and ages per service, sorted; one service where its name is
 // given, and then always one element. It reads the index alone, all of it.
 func (s *Store) Stats(ctx context.Context, service string) ([]model.Stats, error) {
+	by := s.d.exactly("service")
 	query, args := "SELECT service, status, COUNT(*), SUM(CASE WHEN next_attempt_at <= n.now THEN 1 ELSE 0 END), "+
 		"n.now - MIN(next_attempt_at), n.now - MIN(created_at), MAX(created_at) - n.now FROM "+
 		s.sql.table+s.d.forceDue(s.opt.Prefix)+" CROSS JOIN (SELECT "+s.d.now+" AS now) n", []any(nil)
 	if service != "" {
-		query, args = query+" WHERE service = ?", append(args, service)
+		conds, values := s.matching(model.Filter{Service: service})
+		query, args = query+strings.Replace(conds, " AND", " WHERE", 1), values
 	}
-	rows, err := s.db.QueryContext(ctx, s.d.bind(query+" GROUP BY service, status, n.now ORDER BY service"), args...)
+	rows, err := s.db.QueryContext(ctx, s.d.bind(query+" GROUP BY "+by+", status, n.now ORDER BY "+by), args...)
 	groups, err := collect(rows, err, func(r scanner, g *statsGroup) error {
 		return r.Scan(&g.service, &g.status, &g.count, &g.due, &g.dueAge, &g.age, &g.ahead)
 	})
