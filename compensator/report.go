@@ -27,17 +27,18 @@ func (c *Compensator) settled(r *settle.Result, d settle.Decision, met model.Set
 // logFailed writes the one line of a failed send.
 func (c *Compensator) logFailed(r *settle.Result, d settle.Decision, met model.Settled) {
 	row, o := r.Row, r.Outcome
-	what, rest := "send failed", []any{"retry_in", d.Delay}
-	if d.Status == model.Dead {
-		what, rest = "message is DEAD", nil
-	}
-	c.log.Warn(what, append([]any{
+	fields := []any{
 		"id", row.ID, "key", row.MessageKey, "service", row.Service,
 		"exchange", row.Exchange, "routing_key", row.RoutingKey,
 		"outcome", o.Kind.String(), "code", string(o.Code), "text", o.Text,
 		"attempts", row.Attempts + d.AttemptsDelta, "status", string(d.Status),
 		"lease_lost", met == model.SettledFenced,
-	}, rest...)...)
+	}
+	if d.Status == model.Dead {
+		c.log.Warn("message is DEAD", fields...)
+		return
+	}
+	c.log.Warn("send failed", append(fields, "retry_in", d.Delay)...)
 }
 
 // refusal tells of an exchange that the broker refuses, or takes again.

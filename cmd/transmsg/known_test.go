@@ -129,8 +129,10 @@ func TestF7_SIGHUPDrains(t *testing.T) {
 func TestF5_DamagedExportLineIsRefused(t *testing.T) {
 	t.Parallel()
 	var line bytes.Buffer
-	row := jsonExport{ID: "01890000-0000-7000-8000-000000000001", Service: "shop", Status: "READY", Key: `a,"checksum":"b`,
-		Body: []byte("1000 EUR"), Properties: []byte("{}"), LastError: "\xff<ä>", Epoch: 3}
+	row := jsonExport{
+		ID: "01890000-0000-7000-8000-000000000001", Service: "shop", Status: "READY", Key: `a,"checksum":"b`,
+		Body: []byte("1000 EUR"), Properties: []byte("{}"), LastError: "\xff<ä>", Epoch: 3,
+	}
 	if err := printExport(&line, row); err != nil {
 		t.Fatal(err)
 	}

@@ -166,28 +166,21 @@ func (s *stormLock) lockInTheMiddle(ctx context.Context) error {
 
 // deleteUnwritten deletes rows whose return is not in the table yet.
 func (s *stormLock) deleteUnwritten(ctx context.Context, conn *sql.Conn) error {
-	found, err := conn.QueryContext(ctx, fmt.Sprintf(
-		"SELECT id FROM trans_message WHERE last_code = '' ORDER BY id LIMIT %d", s.most))
-	if err != nil {
-		return err
-	}
-	var ids []string
-	for found.Next() {
+	for s.deleted < s.most {
 		var id string
-		if err := found.Scan(&id); err != nil {
-			return errors.Join(err, found.Close())
+		err := conn.QueryRowContext(ctx,
+			"SELECT id FROM trans_message WHERE last_code = '' ORDER BY id LIMIT 1").Scan(&id)
+		if errors.Is(err, sql.ErrNoRows) {
+			break
 		}
-		ids = append(ids, id)
-	}
-	if err := errors.Join(found.Err(), found.Close()); err != nil {
-		return err
-	}
-	for _, id := range ids {
+		if err != nil {
+			return err
+		}
 		if _, err := conn.ExecContext(ctx, s.db.rebind("DELETE FROM trans_message WHERE id = ?"), id); err != nil {
 			return err
 		}
+		s.deleted++
 	}
-	s.deleted = len(ids)
 	s.Breaches.AtLeast("rows deleted under the lock", int64(s.deleted), 1)
 	return nil
 }

@@ -45,7 +45,8 @@ func runFence(ctx context.Context, w *world) (figures, error) {
 		return nil, err
 	}
 	var err error
-	if f.all, err = w.replicas("fenced", 2, "--lease", fenceLease.String(), "--confirm-timeout", "1s", "--interval", "100ms",
+	if f.all, err = w.replicas("fenced", 2, "--lease", fenceLease.String(), "--confirm-timeout", "1s",
+		"--interval", "100ms",
 		"--batch", fmt.Sprint(20+w.Rand.IntN(40)), "--rate", fmt.Sprint(150+w.Rand.IntN(100)),
 		"--base-delay", "1s", "--multiplier", "1", "--jitter", "0", "--max-attempts", "10000"); err != nil {
 		return nil, err
@@ -78,7 +79,8 @@ func (f *fence) audit(ctx context.Context) error {
 	if f.db.dialect == "postgres" {
 		statements = []string{
 			fmt.Sprintf(table, "BIGSERIAL"),
-			"CREATE FUNCTION note_settled() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN " + note + "; RETURN NULL; END $$",
+			"CREATE FUNCTION note_settled() RETURNS trigger LANGUAGE plpgsql AS $$ " +
+				"BEGIN " + note + "; RETURN NULL; END $$",
 			"CREATE TRIGGER note_settled AFTER UPDATE ON trans_message FOR EACH ROW WHEN " +
 				"(NEW.claimed_by = '' AND NEW.version <> OLD.version) EXECUTE FUNCTION note_settled()",
 		}
@@ -126,10 +128,11 @@ func (f *fence) overtake(ctx context.Context) (held int, err error) {
 	if err := stopped.Resume(); err != nil {
 		return 0, err
 	}
-	return held, until(ctx, time.Minute, "the stopped process is at work again", func(ctx context.Context) (bool, error) {
-		n, err := f.settledBy(ctx, stopped.owner)
-		return n > before+held, err // more than it can have held
-	})
+	return held, until(ctx, time.Minute, "the stopped process is at work again",
+		func(ctx context.Context) (bool, error) {
+			n, err := f.settledBy(ctx, stopped.owner)
+			return n > before+held, err // more than it can have held
+		})
 }
 
 func (f *fence) settledBy(ctx context.Context, owner string) (int, error) {

@@ -35,32 +35,62 @@ func TestF6_QueuesThatLoseInSilenceAreNamed(t *testing.T) {
 		spec           amqptest.QueueSpec
 		says           string // "": nothing
 	}{
-		{"drops, behind one exchange", "near", amqptest.QueueSpec{Args: amqp.Table{"x-max-length": 2}},
-			"queue bound: max-length 2 with overflow drop-head drops confirmed messages"},
-		{"drops, behind two", "far", amqptest.QueueSpec{Args: amqp.Table{"x-max-length": 2}},
-			"queue bound: max-length 2 with overflow drop-head drops confirmed messages"},
-		{"refuses, behind two", "far",
-			amqptest.QueueSpec{Args: amqp.Table{"x-max-length": 2, "x-overflow": "reject-publish"}}, ""},
-		{"too old, no dead letters", "orders", amqptest.QueueSpec{Args: ttl(amqp.Table{})},
-			"queue bound: message-ttl 60000 without a dead-letter exchange drops confirmed messages"},
-		{"too old, behind two", "far", amqptest.QueueSpec{Args: ttl(amqp.Table{})},
-			"queue bound: message-ttl 60000 without a dead-letter exchange drops confirmed messages"},
-		{"too old, kept", "orders", amqptest.QueueSpec{Args: ttl(amqp.Table{"x-dead-letter-exchange": "dead-letters"})}, ""},
-		{"too old, to an exchange that is not there", "orders",
+		{
+			"drops, behind one exchange", "near",
+			amqptest.QueueSpec{Args: amqp.Table{"x-max-length": 2}},
+			"queue bound: max-length 2 with overflow drop-head drops confirmed messages",
+		},
+		{
+			"drops, behind two", "far",
+			amqptest.QueueSpec{Args: amqp.Table{"x-max-length": 2}},
+			"queue bound: max-length 2 with overflow drop-head drops confirmed messages",
+		},
+		{
+			"refuses, behind two", "far",
+			amqptest.QueueSpec{Args: amqp.Table{"x-max-length": 2, "x-overflow": "reject-publish"}},
+			"",
+		},
+		{
+			"too old, no dead letters", "orders",
+			amqptest.QueueSpec{Args: ttl(amqp.Table{})},
+			"queue bound: message-ttl 60000 without a dead-letter exchange drops confirmed messages",
+		},
+		{
+			"too old, behind two", "far",
+			amqptest.QueueSpec{Args: ttl(amqp.Table{})},
+			"queue bound: message-ttl 60000 without a dead-letter exchange drops confirmed messages",
+		},
+		{
+			"too old, kept", "orders",
+			amqptest.QueueSpec{Args: ttl(amqp.Table{"x-dead-letter-exchange": "dead-letters"})},
+			"",
+		},
+		{
+			"too old, to an exchange that is not there", "orders",
 			amqptest.QueueSpec{Args: ttl(amqp.Table{"x-dead-letter-exchange": "typo"})},
-			"queue bound: message-ttl 60000 with dead-letter exchange typo drops confirmed messages: no queue takes them"},
+			"queue bound: message-ttl 60000 with dead-letter exchange typo drops confirmed messages: no queue takes them",
+		},
 		{"too old, to a queue by its name", "orders", amqptest.QueueSpec{Args: ttl(amqp.Table{
-			"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "payments.all"})}, ""},
-		{"given back too often", "orders",
+			"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "payments.all",
+		})}, ""},
+		{
+			"given back too often", "orders",
 			amqptest.QueueSpec{Type: amqptest.Quorum, Args: amqp.Table{"x-delivery-limit": 3}},
-			"queue bound: delivery-limit 3 without a dead-letter exchange drops confirmed messages"},
+			"queue bound: delivery-limit 3 without a dead-letter exchange drops confirmed messages",
+		},
 		{"transient", "orders", amqptest.QueueSpec{Transient: true}, "queue bound: is transient"},
 		{"transient, behind two", "far", amqptest.QueueSpec{Transient: true}, "queue bound: is transient"},
-		{"for one consumer", "orders", amqptest.QueueSpec{AutoDelete: true},
-			"queue bound: is deleted with its messages when its last consumer leaves"},
+		{
+			"for one consumer", "orders",
+			amqptest.QueueSpec{AutoDelete: true},
+			"queue bound: is deleted with its messages when its last consumer leaves",
+		},
 		{"transient, of another exchange", "amq.fanout", amqptest.QueueSpec{Transient: true}, ""},
-		{"dead letters, transient", "dead-letters", amqptest.QueueSpec{Transient: true},
-			"dead-letter queue bound: is transient"},
+		{
+			"dead letters, transient", "dead-letters",
+			amqptest.QueueSpec{Transient: true},
+			"dead-letter queue bound: is transient",
+		},
 	} {
 		tc.spec.Name = "bound"
 		if err := admin.Queue(tc.spec); err != nil {

@@ -81,7 +81,8 @@ func (s *Store) deleteFree(ctx context.Context, tx dbTx, keys []model.RowKey) (n
 // selectKeys returns the ids of at most 500 keys that have a row.
 func (s *Store) selectKeys(ctx context.Context, tx dbTx, keys []model.RowKey, tail string) ([]string, error) {
 	cond, args := s.d.inKeys("", keys)
-	rows, err := tx.QueryContext(ctx, s.d.bind("SELECT id FROM "+s.sql.table+s.d.forceKey()+" WHERE "+cond+tail), args...)
+	query := s.d.bind("SELECT id FROM " + s.sql.table + s.d.forceKey() + " WHERE " + cond + tail)
+	rows, err := tx.QueryContext(ctx, query, args...)
 	return collect(rows, err, func(r scanner, id *string) error { return r.Scan(id) })
 }
 

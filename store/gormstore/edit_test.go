@@ -24,7 +24,8 @@ func TestA4_NotChangedWhileItsSendMayBeOut(t *testing.T) {
 			return s.Edit(t.Context(), d[0].ID, model.Edit{Body: &body, Actor: "operator"})
 		}
 		shift := func(ms string) {
-			_, err := s.Pool().ExecContext(t.Context(), "UPDATE trans_message SET next_attempt_at = next_attempt_at - "+ms)
+			_, err := s.Pool().ExecContext(t.Context(),
+				"UPDATE trans_message SET next_attempt_at = next_attempt_at - "+ms)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -41,7 +41,8 @@ func TestA2_AnotherLifeOfAnIDIsNotTouched(t *testing.T) {
 			t.Errorf("settled in the first epoch: %v, %v, want fenced", met, err)
 		}
 		state, err := s.ReadBack(t.Context(), []string{first.ID})
-		if st := state[first.ID]; err != nil || st.Epoch != second.Epoch || st.Version != 0 || st.Status != model.Ready {
+		st := state[first.ID]
+		if err != nil || st.Epoch != second.Epoch || st.Version != 0 || st.Status != model.Ready {
 			t.Errorf("the second life is %+v, %v", state, err)
 		}
 	})

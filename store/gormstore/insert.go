@@ -46,8 +46,8 @@ type unit struct {
 // [model.ErrClosed]), [model.ErrStoreUnknown] means repeat with the same ids. ctx ends
 // the wait only: while the call still waits for its turn nothing is stored, and once its
 // statement runs the result is unknown. After a result that is unknown for another reason,
-// such as a connection that broke, the INSERT is made again until the deadline. The rows must not be changed after such an
-// error, since the statement still reads them.
+// such as a connection that broke, the INSERT is made again until the deadline. The rows
+// must not be changed after such an error, since the statement still reads them.
 func (s *Store) Insert(ctx context.Context, rows []model.Draft) ([]model.Stored, error) {
 	if len(rows) == 0 {
 		return nil, nil

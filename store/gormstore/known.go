@@ -65,7 +65,8 @@ func classifyPostgres(code string) class {
 	switch code[:min(2, len(code))] {
 	case "22", "23", "54": // value, constraint, limits
 		return classData
-	case "0A", "21", "25", "26", "3D", "3F", "42": // not supported, cardinality, transaction state, names, syntax, rights
+	case "0A", "21", "25", "26", "3D", "3F", "42":
+		// not supported, cardinality, transaction state, names, syntax, rights
 		return classRefused
 	}
 	return classUnknown

@@ -77,7 +77,8 @@ func (l *liar) requests(client, server net.Conn, insert *atomic.Bool) {
 			return
 		}
 		if head[3] == 0 && len(body) > 0 {
-			insert.Store(body[0] == execute || body[0] == query && strings.HasPrefix(string(body[1:]), "INSERT INTO trans_message "))
+			text := strings.HasPrefix(string(body[1:]), "INSERT INTO trans_message ")
+			insert.Store(body[0] == execute || body[0] == query && text)
 		}
 		if _, err := server.Write(append(head, body...)); err != nil {
 			return

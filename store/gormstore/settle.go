@@ -142,7 +142,9 @@ func (s *Store) lockFences(ctx context.Context, tx dbTx, list []model.Settlement
 	cond, args := s.d.in(ids)
 	rows, err := tx.QueryContext(ctx, s.d.bind("SELECT id, version, epoch, attempts FROM "+s.sql.table+
 		s.d.forceKey()+" WHERE id "+cond+" ORDER BY id"+s.d.skipLocked), args...)
-	locked, err := collect(rows, err, func(r scanner, f *fence) error { return r.Scan(&f.id, &f.version, &f.epoch, &f.attempts) })
+	locked, err := collect(rows, err, func(r scanner, f *fence) error {
+		return r.Scan(&f.id, &f.version, &f.epoch, &f.attempts)
+	})
 	if err != nil {
 		return nil, err
 	}

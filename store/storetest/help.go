@@ -138,7 +138,8 @@ func settle(t *testing.T, s Store, list ...model.Settlement) []model.Settled {
 // returned is the settlement of an unroutable send.
 func returned(row model.TransMessage) model.Settlement {
 	return model.Settlement{
-		ID: row.ID, Epoch: row.Epoch, Version: row.Version, Status: model.Ready, Delay: hour, AttemptsDelta: 1, FailuresDelta: 1,
+		ID: row.ID, Epoch: row.Epoch, Version: row.Version,
+		Status: model.Ready, Delay: hour, AttemptsDelta: 1, FailuresDelta: 1,
 		Outcome:  model.Outcome{Kind: model.Returned, Code: model.CodeNoRoute, Text: "NO_ROUTE"},
 		Instance: owner,
 	}
