@@ -26,6 +26,7 @@ func registry() map[string]check {
 		hostileCheck(),
 		handlerCheck(),
 		testTwiceCheck(),
+		identityCheck(),
 	}
 	byName := make(map[string]check, len(all))
 	for _, c := range all {
