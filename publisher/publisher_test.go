@@ -60,7 +60,7 @@ func TestOpenRefuses(t *testing.T) {
 	}{
 		{"no service", func(c *publisher.Config) { c.Service = "" }, `Service "" must have 1 to 64`},
 		{"long service", func(c *publisher.Config) { c.Service = strings.Repeat("s", 65) }, "1 to 64 bytes"},
-		{"C5 service of white space", func(c *publisher.Config) { c.Service = " \t" }, `" \t" is white space only; name`},
+		{"C5 white space", func(c *publisher.Config) { c.Service = " \t" }, `" \t" is white space only; name`},
 		{"C5 service with a space", func(c *publisher.Config) { c.Service = "pay " }, `white space ("pay" is`},
 		{"service with NUL", func(c *publisher.Config) { c.Service = "a\x00b" }, `"a\x00b" must not contain NUL`},
 		{"instance with NUL", func(c *publisher.Config) { c.Instance = "a\x00" }, `Instance "a\x00" must be`},
@@ -180,6 +180,40 @@ func TestPublishDecidesWhoSends(t *testing.T) {
 			})
 		})
 	}
+}
+
+// slowStore takes its time for an INSERT.
+type slowStore struct {
+	*memStore
+	takes time.Duration
+}
+
+func (s slowStore) Insert(ctx context.Context, drafts []model.Draft) ([]model.Stored, error) {
+	time.Sleep(s.takes)
+	return s.memStore.Insert(ctx, drafts)
+}
+
+// The time in which a row may be sent begins before its INSERT: the database may have set
+// the lease at the beginning of a long one.
+func TestLeaseIsCountedFromBeforeTheInsert(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		snd := &fakeSender{}
+		p := open(t, slowStore{newMemStore(), 10 * time.Second}, snd, nil)
+		begin := time.Now()
+		if _, err := p.Publish(t.Context(), msg("k")); err != nil {
+			t.Fatal(err)
+		}
+		if snd.count() != 1 {
+			t.Fatalf("%d sends, want 1", snd.count())
+		}
+		if sent := snd.sent[0]; !sent.Since.Equal(begin) || sent.Within != publisher.DefaultSendBudget {
+			t.Errorf("may be sent for %v from %v after Publish was called, want %v from 0",
+				sent.Within, sent.Since.Sub(begin), publisher.DefaultSendBudget)
+		}
+		snd.finish(snd.sent[0], model.Outcome{Kind: model.Acked})
+		closeNow(t, p)
+	})
 }
 
 func TestPublishErrors(t *testing.T) {

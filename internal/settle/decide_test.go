@@ -38,6 +38,12 @@ func TestDecide(t *testing.T) {
 			settle.Decision{Status: model.Ready, Delay: 8 * time.Second, AttemptsDelta: 1, FailuresDelta: 1},
 		},
 		{
+			"last but one attempt is READY",
+			model.Outcome{Kind: model.Returned},
+			settle.Facts{Attempts: 1, Failures: 1},
+			settle.Decision{Status: model.Ready, Delay: 2 * time.Second, AttemptsDelta: 1, FailuresDelta: 1},
+		},
+		{
 			"last attempt is DEAD and due for its alert",
 			model.Outcome{Kind: model.Returned},
 			settle.Facts{Attempts: 2, Failures: 5},

@@ -1,0 +1,18 @@
+package main
+
+const compensatorPkg = "./compensator/"
+
+// ofCompensator are faults in the second way of a message, and in the alerts.
+func ofCompensator() []mutant {
+	return []mutant{
+		one("compensator/unsent-rows-not-handed-back", "compensator/run.go",
+			"defer func() { r.handBack(claimed.Rows[next:]) }()", "defer func() { r.handBack(claimed.Rows[:0]) }()",
+			test(compensatorPkg, "TestC44_SenderLostInTheMiddleHandsBack")),
+		one("compensator/suspect-sent-with-others", "compensator/send.go",
+			"row.LastCode == model.CodeSuspect || ", "",
+			test(compensatorPkg, "TestSuspectsGoAlone")),
+		one("compensator/age-counts-from-the-insert", "compensator/send.go",
+			"Age: row.FailingFor(row.UpdatedAt)", "Age: model.MillisToDuration(row.UpdatedAt - row.CreatedAt)",
+			test(compensatorPkg, "TestD3_MaxAgeCountsFromTheFirstAnsweredFailure")),
+	}
+}

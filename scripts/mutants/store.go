@@ -1,0 +1,55 @@
+package main
+
+const (
+	storePkg = "./store/gormstore/"
+)
+
+// ofStore are faults in the statements and in what their errors mean.
+func ofStore() []mutant {
+	settle := "store/gormstore/settle.go"
+	fence := mutant{name: "store/settle-without-version", check: accept("sigstop"), edits: []edit{
+		{settle, "case f.version != list[i].Version || f.epoch", "case f.epoch"},
+		{settle, " WHERE id = ?8 AND version = ?9\"", " WHERE id = ?8 AND ?9 >= 0\""},
+		{settle, "COLLATE ascii_bin AND t.version = v.version ", "COLLATE ascii_bin "},
+		{settle, "WHERE t.id = v.id AND t.version = v.version\"", "WHERE t.id = v.id\""},
+	}}
+	return append(ofKeys(), append(ofClaim(), []mutant{
+		fence,
+		one("store/discarded-rows-come-back", "store/gormstore/restore.go",
+			"ok && discarded >= t.CreatedAt {", "ok && discarded == math.MaxInt64 {",
+			test(storePkg, "TestRestoreLeavesDiscardedRows")),
+		one("store/other-content-is-the-same", "store/gormstore/resolve.go",
+			"case !model.SameContent(have, &u.rows[i].TransMessage):", "case false:",
+			test(storePkg, "TestConformance")),
+	}...)...)
+}
+
+// ofKeys are rows taken for others with their ids.
+func ofKeys() []mutant {
+	const ids = "ids := make([]string, len(keys))\n\tfor i, k := range keys {\n\t\tids[i] = k.ID\n\t}\n"
+	return []mutant{
+		one("store/epochs-all-equal", "model/id.go",
+			"return 1 + rand.IntN(maxFirstEpoch-1)", "return 1 + rand.IntN(1)",
+			test("./publisher/", "TestA1_OfTwoRowsWithOneIDTheCommittedOneIsSent")),
+		one("store/delete-without-epoch", "store/gormstore/delete.go",
+			"cond, args := s.d.inKeys(\"m.\", keys)\n",
+			ids+"\tcond, args := s.d.in(ids)\n\tcond = \"m.id \" + cond\n",
+			test(storePkg, "TestA2_AnotherLifeOfAnIDIsNotTouched")),
+		one("store/settle-without-epoch", "store/gormstore/settle.go",
+			"|| f.epoch != list[i].Epoch:", "|| false:",
+			test(storePkg, "TestA2_AnotherLifeOfAnIDIsNotTouched")),
+	}
+}
+
+// ofClaim are faults in the claim.
+func ofClaim() []mutant {
+	const file = "store/gormstore/claim.go"
+	return []mutant{
+		one("store/claim-keeps-the-version", file,
+			"SET version = version+1, \"+\n", "SET version = version, \"+\n",
+			test(storePkg, "TestConformance")),
+		one("store/claim-waits-for-locks", file,
+			"LIMIT ?\" + s.d.skipLocked", "LIMIT ?\" + s.d.forUpdate",
+			test(storePkg, "TestC36_OpenClaimsBlockNobody")),
+	}
+}
