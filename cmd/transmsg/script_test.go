@@ -13,6 +13,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"os/exec"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -46,6 +47,7 @@ const patience = 30 * time.Second
 //	binary FILE             write all 256 byte values
 //	webhook CODE FILE       a server at $HOOK that answers CODE and adds each body to FILE, once its
 //	                        signature by the secret "s3cret-of-the-test" is verified
+//	found NAME REGEXP       set $NAME to what the group of REGEXP matches in stdout
 //	term                    send SIGTERM to all background processes
 func TestScripts(t *testing.T) {
 	testscript.Run(t, scriptParams("testdata", ""))
@@ -80,6 +82,7 @@ func scriptParams(dir, kind string) testscript.Params {
 			"binary":     scriptBinary,
 			"webhook":    scriptWebhook,
 			"term":       scriptTerm,
+			"found":      scriptFound,
 		},
 		RequireExplicitExec: true,
 	}
@@ -89,6 +92,17 @@ func want(ts *testscript.TestScript, neg, ok bool, usage string) {
 	if neg || !ok {
 		ts.Fatalf("usage: %s", usage)
 	}
+}
+
+func scriptFound(ts *testscript.TestScript, neg bool, args []string) {
+	want(ts, neg, len(args) == 2, "found NAME REGEXP")
+	expression, err := regexp.Compile(args[1])
+	ts.Check(err)
+	match := expression.FindStringSubmatch(ts.ReadFile("stdout"))
+	if len(match) != 2 {
+		ts.Fatalf("no match for %q in stdout", args[1])
+	}
+	ts.Setenv(args[0], match[1])
 }
 
 func scriptExits(ts *testscript.TestScript, neg bool, args []string) {

@@ -132,6 +132,7 @@ func (w *tracker) closeChannel(t *rapid.T) {
 		}
 	}
 	w.check(t) // the next send is for the next channel
+	w.closed++ // and to another exchange: this one is suspected now
 }
 
 // closeAll ends the connection after some answers: in order, or by cutting it, when answers

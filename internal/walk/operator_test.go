@@ -76,5 +76,6 @@ func (w *walk) edit(t *rapid.T) {
 	}
 	m.row.Version++
 	m.row.Epoch++
+	m.row.Claims = 0
 	m.row.Owner, m.row.Body = "", string(body)
 }

@@ -57,6 +57,7 @@ type tracker struct {
 	open   []*amqppeer.Publish // on the wire and not answered, in order
 	sends  map[string]*told
 	want   map[string][]model.Kind // what has been answered, and what that may mean
+	closed int                     // channels closed so far, for the exchange's name
 }
 
 func newTracker(t *rapid.T) *tracker {
@@ -187,7 +188,10 @@ func (w *tracker) hand(t *rapid.T, id string) *told {
 	}
 	h := &told{}
 	w.sender.Send(confirms.Send{
-		Message: &model.Message{ID: id, Exchange: "x", RoutingKey: "k", Body: []byte("body")}, Handler: h,
+		Message: &model.Message{
+			ID: id, Exchange: fmt.Sprint("x", w.closed), RoutingKey: "k", Body: []byte("body"),
+		},
+		Handler: h,
 	})
 	return h
 }

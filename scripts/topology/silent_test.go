@@ -68,7 +68,8 @@ func TestF6_QueuesThatLoseInSilenceAreNamed(t *testing.T) {
 		{
 			"too old, to an exchange that is not there", "orders",
 			amqptest.QueueSpec{Args: ttl(amqp.Table{"x-dead-letter-exchange": "typo"})},
-			"queue bound: message-ttl 60000 with dead-letter exchange typo drops confirmed messages: no queue takes them",
+			"queue bound: message-ttl 60000 with dead-letter exchange typo drops confirmed messages: " +
+				"no queue takes them",
 		},
 		{"too old, to a queue by its name", "orders", amqptest.QueueSpec{Args: ttl(amqp.Table{
 			"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "payments.all",

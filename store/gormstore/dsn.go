@@ -113,7 +113,8 @@ func parseMySQLMixedForm(form string) (target, error) {
 	user, _, _ := strings.Cut(form, "@")
 	if strings.Contains(user, "%") {
 		return target{}, errors.New("dsn mixes a URL and the driver's form, and user or password contain %: " +
-			"write mysql://user:password@host:3306/database with them percent-encoded, or leave mysql:// out and them " +
+			"write mysql://user:password@host:3306/database with them percent-encoded, or leave " +
+			"mysql:// out and them " +
 			"as they are")
 	}
 	return parseMySQLDriverForm(form)

@@ -42,8 +42,8 @@ func newStatements(d *dialect, prefix string) statements {
 			"substr($13::bytea, u.first, u.length), u.size, u.epoch, n.now, n.now, n.now + u.delay, u.owner, 'READY' " +
 			"FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::bytea[], " +
 			"$7::int[], $8::int[], $9::bigint[], $10::text[], $11::int[], $12::int[]) " +
-			"AS u (id, service, message_key, exchange, routing_key, properties, size, epoch, delay, owner, first, length) " +
-			"CROSS JOIN " + d.now + " AS n (now)"
+			"AS u (id, service, message_key, exchange, routing_key, properties, size, epoch, delay, owner, " +
+			"first, length) CROSS JOIN " + d.now + " AS n (now)"
 		return st
 	}
 	head := "INSERT INTO " + st.table + " (" + insertColumns + ") VALUES "
