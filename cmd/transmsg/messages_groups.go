@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -48,6 +49,7 @@ func (a *app) groupsCommand() *cobra.Command {
 // grouper is what groups reads.
 type grouper interface {
 	Groups(context.Context, model.Filter) ([]model.Group, error)
+	Stats(context.Context, string) ([]model.Stats, error)
 	Now(context.Context) (int64, error)
 }
 
@@ -71,11 +73,40 @@ func (a *app) groups(ctx context.Context, s grouper, f model.Filter) error {
 		}
 		return nil
 	}
+	if len(groups) == 0 {
+		return a.noGroups(ctx, s, f)
+	}
 	now, err := s.Now(ctx)
 	if err != nil {
 		return err
 	}
 	return printGroups(a.stdout, groups, now)
+}
+
+// noGroups says in place of an empty table what there is.
+func (a *app) noGroups(ctx context.Context, s grouper, f model.Filter) error {
+	stats, err := s.Stats(ctx, f.Service)
+	if err != nil {
+		return err
+	}
+	nothing, where := "nothing is "+string(cmp.Or(f.Status, model.Dead)), ""
+	if f.Service != "" {
+		where = " of service " + printable(f.Service)
+	}
+	if (f != model.Filter{Service: f.Service, Status: f.Status, Limit: f.Limit}) {
+		nothing = "no " + string(cmp.Or(f.Status, model.Dead)) + " message matches"
+	}
+	fmt.Fprintf(a.stdout, "%s; stored%s: %s\n", nothing, where, totals(stats))
+	return nil
+}
+
+// totals are the counts of all services together.
+func totals(stats []model.Stats) string {
+	var ready, dead int64
+	for _, st := range stats {
+		ready, dead = ready+st.Ready, dead+st.Dead
+	}
+	return fmt.Sprintf("%d READY, %d DEAD", ready, dead)
 }
 
 // printGroups prints a table for people.

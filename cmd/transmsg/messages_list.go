@@ -81,6 +81,10 @@ func (a *app) list(ctx context.Context, s lister, f model.Filter) error {
 		}
 		return nil
 	}
+	if len(rows) == 0 {
+		fmt.Fprintln(a.stdout, "no message matches; counts: transmsg stats")
+		return nil
+	}
 	now, err := s.Now(ctx)
 	if err != nil {
 		return err

@@ -59,8 +59,11 @@ func (a *app) showCommand() *cobra.Command {
 func stored(ctx context.Context, s *gormstore.Store, id string) (model.TransMessage, []model.Event, error) {
 	row, events, err := s.Show(ctx, id)
 	if errors.Is(err, model.ErrNotFound) {
-		err = fmt.Errorf("no message %s is stored: it was delivered and deleted, discarded, never stored, or "+
-			"is in another database", id)
+		text := fate(id, events)
+		if len(events) > 0 {
+			text += "\nNext: what is left of it: transmsg messages history " + id
+		}
+		err = errors.New(text)
 	}
 	return row, events, err
 }
@@ -109,7 +112,7 @@ func (a *app) show(row *model.TransMessage, events []model.Event) error {
 	s := jsonShow{
 		jsonRow: rowJSON(row), Version: row.Version, Epoch: row.Epoch,
 		BodySize: len(row.Payload), BodySHA256: hex.EncodeToString(sum[:]),
-		Properties: json.RawMessage(row.Properties), Events: []jsonEvent{},
+		Properties: json.RawMessage(row.Properties), Events: eventsJSON(events),
 	}
 	m, err := row.Message()
 	if err != nil { // a row that cannot be sent must still be shown
@@ -117,12 +120,6 @@ func (a *app) show(row *model.TransMessage, events []model.Event) error {
 		if !json.Valid(row.Properties) {
 			s.Properties = json.RawMessage("null")
 		}
-	}
-	for _, e := range events {
-		s.Events = append(s.Events, jsonEvent{
-			At: stamp(e.At), Kind: e.Kind, Code: string(e.Code), Text: e.Text, Attempts: e.Attempts,
-			Instance: e.Instance, Actor: e.Actor,
-		})
 	}
 	if a.jsonOut {
 		return printJSON(a.stdout, s)
@@ -162,17 +159,6 @@ func (a *app) showText(s *jsonShow, m *model.Message) error {
 	if err := w.Flush(); err != nil {
 		return fmt.Errorf("write message: %w", err)
 	}
-	fmt.Fprintf(a.stdout, "\nhistory: %d events\n", len(s.Events))
-	for _, e := range s.Events {
-		who := e.Instance
-		if e.Actor != "" {
-			who = e.Actor
-		}
-		fmt.Fprintf(w, "%s\t%s\t%s\tattempts %d\t%s\t%s\n",
-			e.At, e.Kind, printable(e.Code), e.Attempts, printable(who), printable(e.Text))
-	}
-	if err := w.Flush(); err != nil {
-		return fmt.Errorf("write history: %w", err)
-	}
-	return nil
+	fmt.Fprintln(a.stdout)
+	return printHistory(a.stdout, s.Events)
 }

@@ -40,6 +40,10 @@ func (a *app) statsCommand() *cobra.Command {
 			}
 			return nil
 		}
+		if len(stats) == 0 {
+			fmt.Fprintf(a.stdout, "nothing is stored: %s\n", totals(stats))
+			return nil
+		}
 		w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
 		fmt.Fprintln(w, "SERVICE\tREADY\tDUE NOW\tDEAD\tOLDEST DUE\tOLDEST READY")
 		for _, st := range stats {
