@@ -66,7 +66,7 @@ func (a *app) testSinks(ctx context.Context, sinks []namedSink) error {
 	for _, s := range sinks {
 		result := jsonSink{Sink: s.name, Accepted: true}
 		if err := a.testSink(ctx, s, message); err != nil {
-			result.Accepted, result.Error = false, a.secrets.clean(err.Error())
+			result.Accepted, result.Error = false, a.secrets.clean(err.Error()) // a sink's own words
 			failed++
 		}
 		if a.jsonOut {

@@ -50,13 +50,13 @@ func (o *alertOptions) sinks(a *app) ([]namedSink, error) {
 	}
 	// All at once, so that the error counts them as the user does.
 	if _, err := alert.NewShoutrrr(urls...); err != nil {
-		return nil, usagef("--alert-url: %s", strings.TrimPrefix(err.Error(), "alert: "))
+		return nil, usagef("--alert-url: %s", strings.TrimPrefix(a.secrets.clean(err.Error()), "alert: "))
 	}
 	sinks := hook
 	for i, u := range urls {
 		s, err := alert.NewShoutrrr(u)
 		if err != nil {
-			return nil, usagef("--alert-url: %s", strings.TrimPrefix(err.Error(), "alert: "))
+			return nil, usagef("--alert-url: %s", strings.TrimPrefix(a.secrets.clean(err.Error()), "alert: "))
 		}
 		scheme, _, _ := strings.Cut(u, ":") // it is a known one by now
 		sinks = append(sinks, namedSink{fmt.Sprintf("url %d (%s)", i+1, scheme), s})

@@ -136,7 +136,7 @@ func (a *app) compensate(ctx context.Context, o *compensatorOptions) (err error)
 	if err != nil {
 		return usagef("%w", err)
 	}
-	web, err := newHealthServer(ctx, o.http, store, sender, figures.Handler(), a.secrets.clean)
+	web, err := newHealthServer(ctx, o.http, store, sender, figures.Handler(), a.secrets.errorText)
 	if err != nil {
 		return err
 	}

@@ -35,7 +35,7 @@ type healthServer struct {
 // newHealthServer listens on addr; empty is no server. It serves nothing before run. clean
 // is the last defence against secrets in what it shows.
 func newHealthServer(
-	ctx context.Context, addr string, db database, b broker, metrics http.Handler, clean func(string) string,
+	ctx context.Context, addr string, db database, b broker, metrics http.Handler, clean func(error) string,
 ) (*healthServer, error) {
 	if addr == "" {
 		return &healthServer{}, nil
@@ -61,7 +61,7 @@ func newHealthServer(
 }
 
 // readiness is the documented answer of /readyz.
-func readiness(w http.ResponseWriter, r *http.Request, db database, b broker, clean func(string) string) {
+func readiness(w http.ResponseWriter, r *http.Request, db database, b broker, clean func(error) string) {
 	ctx, cancel := context.WithTimeout(r.Context(), readyTimeout)
 	defer cancel()
 	state := map[string]string{"status": "ready", "database": "ok", "broker": "ok"}
@@ -75,7 +75,7 @@ func readiness(w http.ResponseWriter, r *http.Request, db database, b broker, cl
 	}
 	if err != nil {
 		code = http.StatusServiceUnavailable
-		state["status"], state["database"] = "not ready", clean(err.Error())
+		state["status"], state["database"] = "not ready", clean(err)
 	}
 	answer(w, code, state)
 }

@@ -164,12 +164,18 @@ func count(n int) string {
 	return fmt.Sprintf("%d messages", n)
 }
 
-// repeated is the command line of this run with more arguments, for a shell. Passwords in
-// it are replaced.
+// repeated is the command line of this run with more arguments, for a shell. The password
+// in --store is replaced.
 func (a *app) repeated(cmd *cobra.Command, more ...string) string {
 	words := strings.Fields(cmd.CommandPath())
-	for _, w := range append(cmd.Flags().Args(), a.given...) {
-		words = append(words, shellWord(a.secrets.clean(w)))
+	for _, w := range cmd.Flags().Args() {
+		words = append(words, shellWord(w))
+	}
+	for i, w := range a.given {
+		if i > 0 && a.given[i-1] == "--store" {
+			w = a.secrets.inURLs(w)
+		}
+		words = append(words, shellWord(w))
 	}
 	return strings.Join(append(words, more...), " ")
 }

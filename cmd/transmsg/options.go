@@ -118,7 +118,7 @@ func (o *logOptions) logger(a *app) (*slog.Logger, error) {
 	default:
 		return nil, usagef("--log-level %q must be debug, info, warn or error", o.level)
 	}
-	options := &slog.HandlerOptions{Level: level}
+	options := &slog.HandlerOptions{Level: level, ReplaceAttr: a.secrets.logged}
 	switch o.format {
 	case "text":
 		return slog.New(slog.NewTextHandler(a.stderr, options)), nil

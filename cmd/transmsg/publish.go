@@ -109,7 +109,7 @@ func (a *app) publish(ctx context.Context, o *publishOptions) (err error) {
 	}
 	if err := waitReady(ctx, sender, o.connectTimeout); err != nil {
 		fmt.Fprintf(a.stderr, "broker %s not reached within %v; messages are stored and may be sent later: %s\n",
-			strings.Join(senderCfg.Addrs, ", "), o.connectTimeout, err)
+			strings.Join(senderCfg.Addrs, ", "), o.connectTimeout, a.secrets.errorText(err))
 	}
 	return a.publishAll(ctx, o, pub, src, store, dsn)
 }
@@ -181,7 +181,7 @@ func (a *app) publishAll(
 		publish: func(ctx context.Context, m model.Message) (receipt, error) {
 			r, err := pub.Publish(ctx, m)
 			if err != nil { // a nil *Receipt in the interface would not be nil
-				return nil, err
+				return nil, a.secrets.cleaned(err)
 			}
 			return r, nil
 		},
@@ -199,14 +199,14 @@ func (a *app) publishAll(
 	closeErr := pub.Close(closing)
 	writeErr := rep.close()
 	if closeErr != nil { // nothing is lost: the rows are READY
-		fmt.Fprintf(a.stderr, "%s\n", closeErr)
+		fmt.Fprintf(a.stderr, "%s\n", a.secrets.errorText(closeErr))
 	}
 	if writeErr != nil {
 		return writeErr
 	}
 	dead, err := deadOf(closing, store, rep.refused) // after Close, which writes the last outcomes
 	if err != nil {
-		fmt.Fprintf(a.stderr, "which of them are DEAD is not known: %s\n", err)
+		fmt.Fprintf(a.stderr, "which of them are DEAD is not known: %s\n", a.secrets.errorText(err))
 	}
 	return a.publishSummary(rep, o, ctx.Err() != nil, dsn, dead)
 }

@@ -129,11 +129,11 @@ func (a *app) exit(cmd *cobra.Command, err error) int {
 	var code exitError
 	if errors.As(err, &code) {
 		if code.err != nil {
-			fmt.Fprintf(a.stderr, "%s: %s\n", cmd.CommandPath(), code.err)
+			fmt.Fprintf(a.stderr, "%s: %s\n", cmd.CommandPath(), a.secrets.errorText(code.err))
 		}
 		return code.code
 	}
-	fmt.Fprintf(a.stderr, "%s: %s\n", cmd.CommandPath(), err)
+	fmt.Fprintf(a.stderr, "%s: %s\n", cmd.CommandPath(), a.secrets.errorText(err))
 	if !a.started {
 		return exitUsage
 	}

@@ -50,7 +50,7 @@ func (o *storeOptions) resolve(a *app, fallback string) (string, error) {
 	a.secrets.addURL(dsn)
 	// Parses the DSN and contacts nobody: a mistake in it is one of usage.
 	if _, err := gormstore.MigrationSQL(dsn, gormstore.Options{Prefix: o.prefix}); err != nil {
-		return "", usagef("--store: %s", strings.TrimPrefix(err.Error(), "gormstore: migration sql: "))
+		return "", usagef("--store: %s", strings.TrimPrefix(a.secrets.errorText(err), "gormstore: migration sql: "))
 	}
 	return dsn, nil
 }

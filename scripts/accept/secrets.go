@@ -26,10 +26,10 @@ func secretsCheck() check {
 	return check{
 		name: "secrets",
 		about: "canary passwords in every URL, DSN and token, every failure provoked: " +
-			"none in any log, error, metric, alert or output",
+			"none in any log, error, metric, alert or output; and no name that equals a secret is altered",
 		run: onServer(worldOptions{privateBroker: true}, func(ctx context.Context, w *world) (figures, error) {
 			s := &secrets{world: w, canaries: map[string]string{}, figs: figures{}}
-			for _, part := range []func(context.Context) error{s.wrong, s.library, s.alive, s.stored} {
+			for _, part := range []func(context.Context) error{s.wrong, s.library, s.alive, s.stored, s.names} {
 				if err := part(ctx); err != nil {
 					return s.figs, err
 				}

@@ -83,7 +83,7 @@ type secretRun struct {
 func (s *secrets) runner(ctx context.Context) (*secretRun, error) {
 	c := &secretRun{secrets: s, role: "transmsg_test_" + letters(s.Rand, 10), password: s.canary("the broker's user")}
 	var err error
-	if c.dsn, err = c.addRole(); err != nil {
+	if c.dsn, err = c.addRole(c.canary("the database's user")); err != nil {
 		return nil, err
 	}
 	if err := s.node.AddUser("app", c.password, ".*", "^(ok|full|missing)?$", ".*"); err != nil {

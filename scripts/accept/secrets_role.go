@@ -11,8 +11,7 @@ import (
 
 // addRole makes a database user that may do everything in the world's database, and
 // returns its DSN.
-func (c *secretRun) addRole() (string, error) {
-	password := c.canary("the database's user")
+func (c *secretRun) addRole(password string) (string, error) {
 	quoted := "'" + strings.NewReplacer(`'`, `''`).Replace(password) + "'"
 	if c.Store == "postgres" {
 		u, err := url.Parse(c.world.dsn)

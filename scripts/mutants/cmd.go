@@ -9,5 +9,14 @@ func ofCmd() []mutant {
 			"text := fate(id, events)", "text := fate(id, nil)", test(cmdPkg, "TestB7_AGoneMessageIsTold")),
 		one("cmd/bare-header", "cmd/transmsg/messages_groups.go",
 			"if len(groups) == 0 {", "if false {", test(cmdPkg, "TestB7_NoBareHeader")),
+		one("cmd/secrets-hidden-everywhere", "cmd/transmsg/redact.go",
+			"io.WriteString(r.out, r.inURLs(string(p)))", "io.WriteString(r.out, r.clean(string(p)))",
+			test(cmdPkg, "TestB1_NamesThatEqualSecretsStay")),
+		one("cmd/errors-as-they-are", "cmd/transmsg/redact.go",
+			"text = strings.ReplaceAll(text, part, r.clean(part))", "_ = part",
+			test(cmdPkg, "TestB1_NoSecretNoFieldAltered")),
+		one("cmd/urls-as-they-are", "cmd/transmsg/redact.go",
+			"s = strings.ReplaceAll(s, p[0], p[1])", "_ = p",
+			test(cmdPkg, "TestC28_NoSecretInOutput", "TestC28_Redactor")),
 	}
 }
