@@ -18,6 +18,19 @@ func MillisToDuration(ms int64) time.Duration {
 	return time.Duration(ms) * time.Millisecond
 }
 
+// instant is t in Unix milliseconds, rounded up, so that nothing is early: 0 where t is zero,
+// and positive otherwise.
+func instant(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	ms := t.UnixMilli()
+	if t.Nanosecond()%int(time.Millisecond) > 0 {
+		ms++
+	}
+	return max(ms, 1)
+}
+
 // DurationToMillis is a duration in whole milliseconds, rounded up, so that no wait becomes
 // none; negative counts as zero.
 func DurationToMillis(d time.Duration) int64 {

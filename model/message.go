@@ -31,9 +31,10 @@ type Message struct {
 	Headers map[string]any
 	// Properties are the other AMQP basic properties.
 	Properties Properties
-	// NotBefore holds the first send back until then. Zero or a past time means now.
-	// It is turned into a delay when the row is stored, so that the database's clock
-	// rules; it is not part of the message's content.
+	// NotBefore holds the first send back until then by the database's clock, whatever this
+	// process's clock says; at most the end of the year 9999. A message with a NotBefore is
+	// never sent by its publisher: its receipt is deferred and a compensator sends it, at once
+	// where that time has passed. Zero means none. It is not part of the message's content.
 	NotBefore time.Time
 	// AllowUnroutable says that no queue need take the message: it is sent without
 	// mandatory, and an ack alone settles it. For events that may have no subscriber

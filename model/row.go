@@ -53,6 +53,8 @@ type TransMessage struct {
 	UpdatedAt int64
 	// ReplayedAt is the last replay, or 0.
 	ReplayedAt int64
+	// NotBefore is the instant before which no send may begin, on the database's time line, or 0.
+	NotBefore int64
 	// FirstFailedAt is when a send was first answered with a failure about this message; it
 	// counts from the last replay on. 0: never. See [TransMessage.FailingFor].
 	FirstFailedAt int64
@@ -77,13 +79,14 @@ func (t *TransMessage) FailingFor(now int64) time.Duration {
 	return MillisToDuration(max(now-t.FirstFailedAt, 0))
 }
 
-// NewTransMessage returns the READY row of a normalized message, without times.
+// NewTransMessage returns the READY row of a normalized message, without times but its
+// NotBefore.
 func NewTransMessage(service string, m *Message, timestampDefaulted bool) TransMessage {
 	props := EncodeProperties(m, timestampDefaulted)
 	return TransMessage{
 		ID: m.ID, Service: service, Status: Ready,
 		MessageKey: m.Key, Exchange: m.Exchange, RoutingKey: m.RoutingKey,
-		Properties: props, Payload: m.Body, Size: len(m.Body) + len(props),
+		Properties: props, Payload: m.Body, Size: len(m.Body) + len(props), NotBefore: instant(m.NotBefore),
 	}
 }
 

@@ -14,11 +14,11 @@ type Execer interface {
 }
 
 // Draft is a row to insert: the store sets its times from the database's clock, with
-// NextAttemptAt = now + Delay. A row that its publisher sends itself has ClaimedBy: it is
-// leased from the start.
+// NextAttemptAt = now + Delay, but never before the row's NotBefore. A row that its
+// publisher sends itself has ClaimedBy: it is leased from the start.
 type Draft struct {
 	TransMessage
-	// Delay until the row is due: the sender's grace, the wait for NotBefore, or zero.
+	// Delay until the row is due: the sender's grace, or zero.
 	// Negative counts as zero.
 	Delay time.Duration
 }
@@ -100,7 +100,8 @@ type Settlement struct {
 	Epoch   int // the epoch the row had when it was sent
 	Version int // the version the row had when it was sent; becomes Version+1
 	Status  Status
-	// Delay from the database's now to the next attempt (READY) or look (DEAD).
+	// Delay from the database's now to the next attempt (READY) or look (DEAD). An attempt is
+	// never before the row's NotBefore.
 	Delay time.Duration
 	// AttemptsDelta and FailuresDelta are added to the row's counts: 0 or 1.
 	AttemptsDelta, FailuresDelta int

@@ -53,6 +53,9 @@ func Normalize(m Message, now time.Time, l Limits) (Message, error) {
 		m.Properties.Timestamp = now
 	}
 	m.Properties.Timestamp = time.Unix(m.Properties.Timestamp.Unix(), 0).UTC()
+	if year := m.NotBefore.UTC().Year(); year > 9999 {
+		return Message{}, invalid("not_before", "must not be after the year 9999, got the year %d", year)
+	}
 	if err := Check(&m, l); err != nil {
 		return Message{}, err
 	}

@@ -169,7 +169,7 @@ func (t *Tx) rollBack() (ended, ok bool) {
 func (t *Tx) extend(ctx context.Context, flights []*flight, since time.Time) (time.Time, error) {
 	var ids []string
 	for _, f := range flights {
-		if f.delay == 0 {
+		if !f.timed() { // the caller's user may not read when it is due
 			ids = append(ids, f.msg.ID)
 		}
 	}
@@ -247,12 +247,11 @@ func (p *Publisher) missing(missing []*flight, there int, since time.Time) error
 // held says whether nobody else can have had any of the rows since.
 func (p *Publisher) held(flights []*flight, since time.Time) bool {
 	for _, f := range flights {
-		// A row that waits for its NotBefore has no lease: it is anybody's from then on.
-		lease := p.cfg.Grace
-		if f.delay > 0 {
-			lease = f.delay
+		start := since
+		if f.timed() { // its lease was never extended
+			start = f.since
 		}
-		if elapsed(since) >= lease {
+		if elapsed(start) >= p.cfg.Grace {
 			return false
 		}
 	}

@@ -43,7 +43,8 @@ func (s *memStore) Insert(_ context.Context, drafts []model.Draft) ([]model.Stor
 		old, exists := s.rows[d.ID]
 		switch {
 		case !exists:
-			s.rows[d.ID], s.delays[d.ID] = d.TransMessage, d.Delay
+			wait := time.Until(time.UnixMilli(d.NotBefore))
+			s.rows[d.ID], s.delays[d.ID] = d.TransMessage, max(d.Delay, wait)
 			out[i] = model.StoredNew
 		case !model.SameContent(&old, &d.TransMessage):
 			out[i] = model.StoredOther

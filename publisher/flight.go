@@ -69,7 +69,6 @@ type flight struct {
 	p        *Publisher
 	msg      model.Message
 	row      model.TransMessage
-	delay    time.Duration // the wait for NotBefore
 	reserved bool          // holds room at the sender
 	waits    bool          // not sent, since the broker refuses its exchange
 	why      model.Outcome // then
@@ -88,9 +87,6 @@ func (p *Publisher) newFlight(m model.Message, now time.Time, l model.Limits) (*
 	}
 	f := &flight{p: p, msg: norm, row: model.NewTransMessage(p.cfg.Service, &norm, defaulted)}
 	f.row.Epoch = model.NewEpoch()
-	if !m.NotBefore.IsZero() {
-		f.delay = max(m.NotBefore.Sub(now), 0)
-	}
 	f.receipt = Receipt{id: norm.ID, done: make(chan struct{})}
 	return f, nil
 }
@@ -104,8 +100,12 @@ func (f *flight) send(since time.Time) {
 	})
 }
 
+// timed reports whether the flight has a NotBefore. Only the database's clock knows when
+// that is, so this process never sends it.
+func (f *flight) timed() bool { return f.row.NotBefore > 0 }
+
 // sendable reports whether the flight may be sent now.
-func (f *flight) sendable() bool { return f.delay == 0 && !f.waits }
+func (f *flight) sendable() bool { return !f.timed() && !f.waits }
 
 // notSent is the outcome of a flight that is not sent. Its row is due at once also where
 // the broker refuses its exchange: another process's login may have the right to it.

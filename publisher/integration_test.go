@@ -38,18 +38,22 @@ type stack struct {
 
 func newStack(t *testing.T, dialect string) *stack {
 	t.Helper()
-	s := &stack{dialect: dialect}
-	var storeDSN string
 	switch dialect {
 	case "mysql":
-		s.dsn = dbtest.MySQL(t)
-		storeDSN = s.dsn
+		return newStackOn(t, dialect, dbtest.MySQL(t))
 	case "postgres":
-		s.dsn = dbtest.Postgres(t)
-		storeDSN = s.dsn
-	default:
-		s.dsn = dbtest.SQLite(t)
-		storeDSN = "sqlite:" + s.dsn
+		return newStackOn(t, dialect, dbtest.Postgres(t))
+	}
+	return newStackOn(t, dialect, dbtest.SQLite(t))
+}
+
+// newStackOn is newStack on this database.
+func newStackOn(t *testing.T, dialect, dsn string) *stack {
+	t.Helper()
+	s := &stack{dialect: dialect, dsn: dsn}
+	storeDSN := dsn
+	if dialect == "sqlite" {
+		storeDSN = "sqlite:" + dsn
 	}
 	url := amqptest.VHost(t)
 	s.broker = amqptest.Connect(t, url)

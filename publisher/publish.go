@@ -149,7 +149,7 @@ func (p *Publisher) prepare(ms []model.Message) ([]*flight, error) {
 }
 
 func (p *Publisher) draft(f *flight, sends bool) model.Draft {
-	d := model.Draft{TransMessage: f.row, Delay: f.delay}
+	d := model.Draft{TransMessage: f.row}
 	if sends {
 		d.Delay = p.cfg.Grace
 		d.ClaimedBy = p.cfg.Instance
@@ -184,7 +184,7 @@ func (p *Publisher) reserve(flights []*flight) room {
 	r := room{p: p}
 	n, bytes := 0, int64(0)
 	for _, f := range flights {
-		if f.delay == 0 {
+		if !f.timed() {
 			f.why, f.waits = p.cfg.Sender.Waits(f.msg.Exchange, f.msg.RoutingKey)
 		}
 		if f.sendable() {

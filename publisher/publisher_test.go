@@ -150,7 +150,7 @@ func TestPublishDecidesWhoSends(t *testing.T) {
 		{"room: leased and sent", false, 0, true, 30 * time.Second},
 		{"no room: due now and never sent", true, 0, false, 0},
 		{"not before: due then and never sent", false, time.Hour, false, time.Hour},
-		{"not before in the past: sent", false, -time.Hour, true, 30 * time.Second},
+		{"not before in the past: due now and never sent", false, -time.Hour, false, 0},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

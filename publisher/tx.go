@@ -108,9 +108,12 @@ func (t *Tx) insert(ctx context.Context, flights []*flight) error {
 	drafts := make([]model.Draft, len(flights))
 	for i, f := range flights {
 		// Leased even if the broker is down: who sends is decided after the commit.
-		drafts[i] = t.p.draft(f, f.delay == 0)
+		drafts[i] = t.p.draft(f, true)
 	}
 	since := time.Now()
+	for _, f := range flights {
+		f.since = since
+	}
 	err := t.p.cfg.Store.InsertTx(ctx, t.exec, drafts)
 	if err != nil {
 		err = &model.StoreError{Kind: model.ErrTxMustRollBack, IDs: flightIDs(flights), Err: err}
@@ -144,10 +147,13 @@ func (p *Publisher) sendCommitted(
 	var mine []*flight
 	for _, f := range fs {
 		s := states[f.msg.ID]
-		if f.delay == 0 && s.Status == model.Ready && s.Version == 0 {
-			mine = append(mine, f)
-		} else {
+		switch {
+		case s.Status != model.Ready || s.Version != 0:
 			f.deferNow()
+		case f.timed():
+			f.handBack()
+		default:
+			mine = append(mine, f)
 		}
 	}
 	if late := elapsed(since) > p.cfg.SendBudget/2; late && len(mine) > 0 {

@@ -39,6 +39,7 @@ type jsonExport struct {
 	LoneSince     int64  `json:"lone_since_ms"`
 	Closes        int    `json:"closes"`
 	ClosesSince   int64  `json:"closes_since_ms"`
+	NotBefore     int64  `json:"not_before_ms"`
 }
 
 func exportJSON(t *model.TransMessage) jsonExport {
@@ -48,7 +49,7 @@ func exportJSON(t *model.TransMessage) jsonExport {
 		Failures: t.Failures, Claims: t.Claims, Version: t.Version, Epoch: t.Epoch, LastCode: string(t.LastCode),
 		LastError: t.LastError, ClaimedBy: t.ClaimedBy, NextAttemptAt: t.NextAttemptAt, CreatedAt: t.CreatedAt,
 		UpdatedAt: t.UpdatedAt, ReplayedAt: t.ReplayedAt, FirstFailedAt: t.FirstFailedAt, LoneClaims: t.LoneClaims,
-		LoneSince: t.LoneSince, Closes: t.Closes, ClosesSince: t.ClosesSince,
+		LoneSince: t.LoneSince, Closes: t.Closes, ClosesSince: t.ClosesSince, NotBefore: t.NotBefore,
 	}
 }
 
@@ -68,7 +69,7 @@ func (j *jsonExport) row() model.TransMessage {
 		LastCode: model.Code(j.LastCode), LastError: j.LastError, ClaimedBy: j.ClaimedBy,
 		NextAttemptAt: j.NextAttemptAt, CreatedAt: j.CreatedAt, UpdatedAt: j.UpdatedAt, ReplayedAt: j.ReplayedAt,
 		FirstFailedAt: j.FirstFailedAt, LoneClaims: j.LoneClaims, LoneSince: j.LoneSince,
-		Closes: j.Closes, ClosesSince: j.ClosesSince,
+		Closes: j.Closes, ClosesSince: j.ClosesSince, NotBefore: j.NotBefore,
 		Size: len(j.Body) + len(j.Properties),
 	}
 }

@@ -93,6 +93,9 @@ func (a *app) publish(ctx context.Context, o *publishOptions) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
+	if err := src.resolve(ctx, store); err != nil {
+		return err
+	}
 	sender, err := confirms.Open(senderCfg)
 	if err != nil {
 		return usagef("%w", err)

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/transmsg/transmsg/model"
+	"github.com/transmsg/transmsg/store/gormstore"
 )
 
 // maxBodyInput bounds what is read as the body of one message: the validator refuses far
@@ -26,6 +27,7 @@ type messageFlags struct {
 	headers              []string
 	notBefore, timestamp string
 	jsonl                string
+	delay                *time.Duration // --not-before given as a duration
 	fs                   *pflag.FlagSet
 }
 
@@ -58,7 +60,8 @@ func (f *messageFlags) bind(fs *pflag.FlagSet) {
 	fs.StringVar(&f.m.ID, "id", "",
 		"message id, a UUID; repeating a publish with it is still one message (default a new one)")
 	fs.StringVar(&f.notBefore, "not-before", "",
-		"hold the message back until this `time` (2026-01-31T09:30:00Z) or for this duration (90s)")
+		"hold the message back until this `time` (2026-01-31T09:30:00Z) or for this duration (90s), by the database's "+
+			"clock; a compensator sends it")
 	fs.StringVar(&f.jsonl, "jsonl", "", "publish a stream of JSON lines from this `file` instead; - is stdin")
 }
 
@@ -109,7 +112,7 @@ func (f *messageFlags) source(a *app) (*source, error) {
 		if err != nil {
 			return nil, err
 		}
-		return &source{one: &m}, nil
+		return &source{one: &m, delay: f.delay}, nil
 	}
 	for _, name := range messageFlagNames {
 		if f.fs.Changed(name) {
@@ -188,7 +191,7 @@ func (f *messageFlags) parseTimes() error {
 		return nil
 	}
 	if d, err := time.ParseDuration(f.notBefore); err == nil {
-		f.m.NotBefore = time.Now().Add(d)
+		f.delay = &d
 		return nil
 	}
 	if f.m.NotBefore, err = time.Parse(time.RFC3339, f.notBefore); err != nil {
@@ -212,8 +215,21 @@ func (a *app) open(what, path string) (io.Reader, func(), error) {
 // source yields the messages to publish.
 type source struct {
 	one    *model.Message
+	delay  *time.Duration // until one may be sent, from now on
 	lines  *lineReader
 	closer func()
+}
+
+// resolve turns a delay into an instant of the database's clock, which decides.
+func (s *source) resolve(ctx context.Context, store *gormstore.Store) error {
+	if s.delay == nil {
+		return nil
+	}
+	now, err := store.Now(ctx)
+	if err == nil {
+		s.one.NotBefore = time.UnixMilli(now).Add(*s.delay)
+	}
+	return err
 }
 
 func (s *source) close() {

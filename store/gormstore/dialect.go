@@ -109,6 +109,14 @@ func (d *dialect) inKeys(alias string, keys []model.RowKey, args ...any) (string
 	return cond + strings.Repeat("(?,?),", len(keys)-1) + "(?,?))", args
 }
 
+// later is the greater of two numbers.
+func (d *dialect) later(a, b string) string {
+	if d.name == dialectSQLite {
+		return "MAX(" + a + "," + b + ")"
+	}
+	return "GREATEST(" + a + "," + b + ")"
+}
+
 // placeholders returns "?,?,...,?" with n question marks.
 func placeholders(n int) string { return strings.Repeat("?,", n-1) + "?" }
 

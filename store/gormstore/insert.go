@@ -33,7 +33,7 @@ type unit struct {
 }
 
 // Insert stores the rows of one call, all or none, and says for each what it found. Of a
-// draft the id, epoch, service, content, size, ClaimedBy and Delay are used; the row becomes
+// draft the id, epoch, service, content, size, ClaimedBy, Delay and NotBefore are used; the row becomes
 // READY with all counts zero. Concurrent calls share multi-row INSERTs: what arrives while one
 // statement runs goes into the next, without any linger. A row that is refused never
 // fails another call's rows.
@@ -340,7 +340,8 @@ func (s *Store) insertArgs(rows []*model.Draft) []any {
 
 func appendRowArgs(args []any, r *model.Draft) []any {
 	return append(args, r.ID, r.Service, r.MessageKey, r.Exchange, r.RoutingKey,
-		blob(r.Properties), blob(r.Payload), int64(r.Size), int64(r.Epoch), delayMS(r.Delay), r.ClaimedBy)
+		blob(r.Properties), blob(r.Payload), int64(r.Size), int64(r.Epoch), delayMS(r.Delay), r.NotBefore,
+		r.NotBefore, r.ClaimedBy)
 }
 
 // insertArrays are the columns of the rows, for unnest, and last their bodies as one value of
@@ -353,7 +354,7 @@ func insertArrays(rows []*model.Draft) []any {
 	exchange, routing, owner := texts[3*n:4*n:4*n], texts[4*n:5*n:5*n], texts[5*n:]
 	ints := make([]int32, 4*n)
 	size, epoch, first, length := ints[:n:n], ints[n:2*n:2*n], ints[2*n:3*n:3*n], ints[3*n:]
-	properties, delay := make([][]byte, n), make([]int64, n)
+	properties, delay, notBefore := make([][]byte, n), make([]int64, n), make([]int64, n)
 	all := 0
 	for _, r := range rows {
 		all += len(r.Payload)
@@ -364,10 +365,13 @@ func insertArrays(rows []*model.Draft) []any {
 		exchange[i], routing[i], owner[i] = r.Exchange, r.RoutingKey, r.ClaimedBy
 		properties[i] = blob(r.Properties)
 		size[i], epoch[i], delay[i] = int32(r.Size), int32(r.Epoch), delayMS(r.Delay)
+		notBefore[i] = r.NotBefore
 		first[i], length[i] = int32(len(bodies)+1), int32(len(r.Payload))
 		bodies = append(bodies, r.Payload...)
 	}
-	return []any{id, service, key, exchange, routing, properties, size, epoch, delay, owner, first, length, bodies}
+	return []any{
+		id, service, key, exchange, routing, properties, size, epoch, delay, owner, first, length, notBefore, bodies,
+	}
 }
 
 // blob keeps an empty body from becoming NULL.

@@ -57,8 +57,7 @@ func (s *Store) InsertTx(ctx context.Context, x model.Execer, rows []model.Draft
 func (s *Store) insertTxText(n int) string {
 	if s.d.name == dialectMySQL {
 		// The caller's user may insert and no more: to refer to a column is to SELECT it.
-		return s.guardTx(strings.ReplaceAll(s.sql.insertText(s.d, n), "created_at,created_at+?",
-			s.d.now+","+s.d.now+"+?"))
+		return s.guardTx(strings.ReplaceAll(s.sql.insertText(s.d, n), insertTuple(s.d), insertTupleOf(s.d.now, s.d)))
 	}
 	tuples := strings.Repeat(insertTuple(s.d)+",", n)
 	return s.d.bind("INSERT INTO " + s.sql.table + " (" + insertColumns + ") VALUES " +

@@ -331,8 +331,8 @@ func TestMigrationComesBackToALockedTable(t *testing.T) {
 	s := migrated(t, dbtest.Postgres(t), gormstore.Options{})
 	tx := begin(t, s)
 	for _, stmt := range []string{
-		"ALTER TABLE trans_message DROP COLUMN lone_claims",
-		"DELETE FROM transmsg_schema_version WHERE version_id = 3",
+		"ALTER TABLE trans_message DROP COLUMN not_before",
+		"DELETE FROM transmsg_schema_version WHERE version_id = 4",
 	} {
 		if _, err := s.Pool().ExecContext(t.Context(), stmt); err != nil {
 			t.Fatal(err)
@@ -354,8 +354,8 @@ func TestMigrationComesBackToALockedTable(t *testing.T) {
 	if err := tx.Rollback(); err != nil {
 		t.Fatal(err)
 	}
-	if err := <-done; err != nil || len(applied) != 1 || applied[0].Version != 3 {
-		t.Errorf("got %v, %v, want migration 3 applied", applied, err)
+	if err := <-done; err != nil || len(applied) != 1 || applied[0].Version != 4 {
+		t.Errorf("got %v, %v, want migration 4 applied", applied, err)
 	}
 }
 

@@ -16,7 +16,7 @@ import (
 
 // schemaVersion is the newest migration of this build. It works on this schema and, as
 // migrations only add, on the next.
-const schemaVersion = 3
+const schemaVersion = 4
 
 //go:embed migrations
 var migrationFiles embed.FS

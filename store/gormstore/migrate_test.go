@@ -130,11 +130,11 @@ func TestSchemaVersionsAccepted(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		add("4")
+		add("5")
 		if err := s.CheckSchema(t.Context()); err != nil {
 			t.Errorf("the next schema version is refused: %v", err)
 		}
-		add("5")
+		add("6")
 		if err := s.CheckSchema(t.Context()); err == nil || !strings.Contains(err.Error(), "upgrade") {
 			t.Errorf("a far newer schema: got %v, want it refused", err)
 		}
@@ -153,6 +153,7 @@ func TestSchemaBeforeReplayedIsRefused(t *testing.T) {
 		}
 		for _, stmt := range []string{
 			"DROP TABLE trans_message_alert",
+			"ALTER TABLE trans_message DROP COLUMN not_before",
 			"ALTER TABLE trans_message DROP COLUMN first_failed_at",
 			"ALTER TABLE trans_message DROP COLUMN lone_claims",
 			"ALTER TABLE trans_message DROP COLUMN lone_since",
@@ -168,7 +169,7 @@ func TestSchemaBeforeReplayedIsRefused(t *testing.T) {
 		if err := s.CheckSchema(t.Context()); err == nil || !strings.Contains(err.Error(), "transmsg migrate up") {
 			t.Errorf("schema version 1: got %v, want it to name `transmsg migrate up`", err)
 		}
-		if done, err := s.Migrate(t.Context()); err != nil || len(done) != 2 {
+		if done, err := s.Migrate(t.Context()); err != nil || len(done) != 3 {
 			t.Fatalf("migrate from version 1: %v, %v", done, err)
 		}
 		if err := s.CheckSchema(t.Context()); err != nil {

@@ -67,7 +67,7 @@ func (s *Store) makeReady(ctx context.Context, tx dbTx, ids []string, done int, 
 	n, err := affected(tx.ExecContext(ctx, s.d.bind("UPDATE "+s.sql.table+" SET status = 'READY', attempts = 0, "+
 		"failures = 0, claims = 0, version = version+1, epoch = epoch+1, claimed_by = '', first_failed_at = 0, "+
 		"lone_claims = 0, lone_since = 0, closes = 0, closes_since = 0, next_attempt_at = "+
-		s.d.now+"+"+delay+", replayed_at = "+s.d.now+", updated_at = "+s.d.now+
+		s.d.later(s.d.now+"+"+delay, "not_before")+", replayed_at = "+s.d.now+", updated_at = "+s.d.now+
 		" WHERE id "+cond+" AND status = 'DEAD'"), args...))
 	return changedAll(n, err, len(ids))
 }

@@ -127,17 +127,17 @@ func (s *Store) insertImported(ctx context.Context, tx dbTx, t *model.TransMessa
 		t.ID, t.Service, string(t.Status), t.Attempts, t.Failures, t.Claims, t.Version, model.NewEpoch(), t.MessageKey,
 		t.Exchange, t.RoutingKey, blob(t.Properties), blob(t.Payload), len(t.Payload) + len(t.Properties),
 		string(t.LastCode), t.LastError, t.CreatedAt, t.UpdatedAt, t.ReplayedAt, t.FirstFailedAt, t.LoneClaims,
-		t.LoneSince, t.Closes, t.ClosesSince,
+		t.LoneSince, t.Closes, t.ClosesSince, t.NotBefore,
 	}
 	if t.ClaimedBy != "" {
-		due = s.d.now
+		due, args = s.d.later(s.d.now, "?"), append(args, t.NotBefore)
 	} else {
 		args = append(args, t.NextAttemptAt)
 	}
 	_, err := tx.ExecContext(ctx, s.d.bind("INSERT INTO "+s.sql.table+" (id, service, status, attempts, failures, "+
 		"claims, version, epoch, message_key, exchange, routing_key, properties, payload, size, last_code, "+
 		"last_error, created_at, updated_at, replayed_at, first_failed_at, lone_claims, lone_since, closes, "+
-		"closes_since, next_attempt_at) VALUES ("+placeholders(24)+","+due+")"),
+		"closes_since, not_before, next_attempt_at) VALUES ("+placeholders(25)+","+due+")"),
 		args...)
 	return err
 }

@@ -127,7 +127,8 @@ func (s *Store) restoreTx(
 	// and finds it.
 	_, err = tx.ExecContext(ctx, s.d.bind("INSERT INTO "+s.sql.table+" (id, service, status, next_attempt_at, "+
 		"attempts, failures, version, epoch, message_key, exchange, routing_key, properties, payload, size, "+
-		"last_code, last_error, replayed_at, closes, closes_since, first_failed_at, created_at, updated_at) VALUES "+
+		"last_code, last_error, replayed_at, closes, closes_since, not_before, first_failed_at, "+
+		"created_at, updated_at) VALUES "+
 		strings.Join(texts, ",")), args...)
 	if err != nil {
 		return nil, err
@@ -181,7 +182,7 @@ func (s *Store) restoredTuple(t *model.TransMessage, m *model.Settlement) (text 
 		t.ID, t.Service, string(m.Status), delayMS(m.Delay), t.Attempts + m.AttemptsDelta,
 		t.Failures + m.FailuresDelta, m.Version + 1, t.Epoch, t.MessageKey, t.Exchange, t.RoutingKey,
 		blob(t.Properties), blob(t.Payload), t.Size, string(code), model.CleanText(cause), t.ReplayedAt,
-		t.Closes, t.ClosesSince,
+		t.Closes, t.ClosesSince, t.NotBefore,
 	}
 	if m.AttemptsDelta > 0 && t.FirstFailedAt <= t.ReplayedAt {
 		failed = s.d.now
@@ -191,6 +192,6 @@ func (s *Store) restoredTuple(t *model.TransMessage, m *model.Settlement) (text 
 	if t.CreatedAt > 0 {
 		created, args = "?", append(args, t.CreatedAt)
 	}
-	values := strings.Replace(placeholders(19), "?,?,?,?,", "?,?,?,"+s.d.now+"+?,", 1)
+	values := strings.Replace(placeholders(20), "?,?,?,?,", "?,?,?,"+s.d.now+"+?,", 1)
 	return "(" + values + "," + failed + "," + created + "," + s.d.now + ")", args
 }

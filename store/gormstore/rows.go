@@ -17,7 +17,7 @@ func scanRow(r scanner, t *model.TransMessage, more ...any) error {
 		&t.ID, &t.Service, &t.Status, &t.NextAttemptAt, &t.Attempts, &t.Failures, &t.Claims, &t.Version, &t.Epoch,
 		&t.MessageKey, &t.Exchange, &t.RoutingKey, &t.Properties, &t.Size, &t.LastCode, &t.LastError, &t.ClaimedBy,
 		&t.CreatedAt, &t.UpdatedAt, &t.ReplayedAt, &t.FirstFailedAt, &t.LoneClaims, &t.LoneSince,
-		&t.Closes, &t.ClosesSince,
+		&t.Closes, &t.ClosesSince, &t.NotBefore,
 	}, more...)...)
 }
 

@@ -194,7 +194,8 @@ func (s *Store) updateSettled(ctx context.Context, tx dbTx, list []*model.Settle
 		return s.settleMySQL(ctx, tx, list)
 	}
 	for _, m := range list {
-		_, err := tx.ExecContext(ctx, "UPDATE "+s.sql.table+" SET status = ?, next_attempt_at = "+s.d.now+"+?, "+
+		_, err := tx.ExecContext(ctx, "UPDATE "+s.sql.table+" SET status = ?, next_attempt_at = "+
+			s.d.later(s.d.now+"+?", "not_before")+", "+
 			"attempts = attempts+?, failures = failures+?, claims = 0, version = version+1, claimed_by = '', "+
 			"last_code = CASE WHEN ?5 = 1 THEN last_code ELSE ?6 END, "+
 			"last_error = CASE WHEN ?5 = 1 THEN last_error ELSE ?7 END, updated_at = "+s.d.now+", "+
@@ -244,8 +245,9 @@ func (s *Store) settleMySQL(ctx context.Context, tx dbTx, list []*model.Settleme
 	// STRAIGHT_JOIN with the converted id makes every row one look-up by primary key.
 	query = append(query, ") v STRAIGHT_JOIN "+s.sql.table+" t FORCE INDEX (PRIMARY) ON "+
 		"t.id = CONVERT(v.id USING ascii) COLLATE ascii_bin AND t.version = v.version "+
-		"SET t.status = v.status, t.next_attempt_at = "+s.d.now+"+v.delay, t.attempts = t.attempts+v.attempts, "+
-		"t.failures = t.failures+v.failures, t.claims = 0, t.version = t.version+1, t.claimed_by = '', "+
+		"SET t.status = v.status, t.next_attempt_at = "+s.d.later(s.d.now+"+v.delay", "t.not_before")+", "+
+		"t.attempts = t.attempts+v.attempts, t.failures = t.failures+v.failures, "+
+		"t.claims = 0, t.version = t.version+1, t.claimed_by = '', "+
 		"t.last_code = IF(v.keep = 1, t.last_code, v.code), t.last_error = IF(v.keep = 1, t.last_error, v.error), "+
 		"t.updated_at = "+s.d.now+", "+s.clocks("t.", "v.attempts", "v.closes")...)
 	_, err := tx.ExecContext(ctx, string(query), args...)
@@ -265,7 +267,7 @@ func (s *Store) settlePostgres(ctx context.Context, tx dbTx, list []*model.Settl
 		attempts[i], failures[i], closes[i] = int32(m.AttemptsDelta), int32(m.FailuresDelta), int32(m.ClosesDelta)
 	}
 	_, err := tx.ExecContext(ctx, "UPDATE "+s.sql.table+" AS t SET status = v.status, "+
-		"next_attempt_at = "+s.d.now+"+v.delay, attempts = t.attempts+v.attempts, "+
+		"next_attempt_at = "+s.d.later(s.d.now+"+v.delay", "t.not_before")+", attempts = t.attempts+v.attempts, "+
 		"failures = t.failures+v.failures, claims = 0, version = t.version+1, claimed_by = '', "+
 		"last_code = CASE WHEN v.keep = 1 THEN t.last_code ELSE v.code END, "+
 		"last_error = CASE WHEN v.keep = 1 THEN t.last_error ELSE v.error END, updated_at = "+s.d.now+", "+

@@ -119,6 +119,8 @@ func operations() []part {
 		{"ImportRefusals", testImportRefusals},
 		{"AddEvent", testAddEvent},
 		{"D1_NoTimeWraps", testNoTimeWraps},
+		{"D2_NotBeforeIsOfTheStoresClock", testNotBefore},
+		{"D2_NotBeforeOutlivesActs", testNotBeforeIsKept},
 		{"D3_FirstFailureIsKept", testFirstFailed},
 		{"E4_AnAlertOwedForReadyRows", testExhausted},
 		{"E4_WhatIsOwedEndsWithItsRow", testOwedEnds},
