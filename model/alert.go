@@ -202,13 +202,19 @@ func AlertCommand(a *Alert) string {
 }
 
 // AlertResend is the shell line that makes the rows of an alert's group READY again once
-// their cause is mended, without --yes: it shows first what it would do. It is empty for rows
-// that are READY, and where a name is not fit for a terminal: the line would do more.
+// their cause is mended, or due now where they wait, without --yes: it shows first what it would
+// do. It is empty for rows that are sent without help, and where a name is not fit for a terminal:
+// the line would do more.
 func AlertResend(a *Alert) string {
-	if a.Kind != AlertDead {
+	line := "transmsg messages replay"
+	switch a.Kind {
+	case AlertDead:
+	case AlertExhausted, AlertOldest, AlertExchange, AlertUnread:
+		line = "transmsg messages retry"
+	default:
 		return ""
 	}
-	line, exact := alertLine("transmsg messages replay", a)
+	line, exact := alertLine(line, a)
 	if !exact {
 		return ""
 	}

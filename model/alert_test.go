@@ -69,6 +69,23 @@ func TestAlertCommandIsSafeToPaste(t *testing.T) {
 	}
 }
 
+// B4: after the repair nothing waits for its backoff: the alert has the command for that.
+func TestB4_AlertsOfWaitingRowsHaveACommand(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []model.AlertKind{model.AlertExhausted, model.AlertExchange, model.AlertUnread} {
+		a := deadAlert()
+		a.Kind = kind
+		line := model.AlertResend(a)
+		if want := "transmsg messages retry --service orders --exchange ex --routing-key k --code 312"; line != want {
+			t.Errorf("%s: resend %q, want %q", kind, line, want)
+		}
+	}
+	line := model.AlertResend(&model.Alert{Kind: model.AlertOldest, Service: "orders"})
+	if line != "transmsg messages retry --service orders" {
+		t.Errorf("oldest-ready: resend %q", line)
+	}
+}
+
 // B3: an alert says where, what it means, how many in all, since when, and what sends them
 // again, in one line.
 func TestB3_AlertSaysWhatAPersonNeeds(t *testing.T) {
@@ -88,9 +105,9 @@ func TestB3_AlertSaysWhatAPersonNeeds(t *testing.T) {
 	if line := model.AlertResend(a); line != "" {
 		t.Errorf("resend %q for a key that no terminal takes", line)
 	}
-	a.Kind = model.AlertOldest
+	a.Kind = model.AlertTest
 	if line := model.AlertResend(a); line != "" {
-		t.Errorf("resend %q for READY rows", line)
+		t.Errorf("resend %q for what has no rows", line)
 	}
 	for _, code := range []model.Code{
 		model.CodeNoRoute, model.CodeAccessRefused, model.CodeNotFound, model.CodePrecondition, model.CodeNack,

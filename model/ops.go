@@ -17,6 +17,7 @@ const (
 const (
 	EventDead    = "dead"    // a send made the row DEAD
 	EventReplay  = "replay"  // DEAD to READY
+	EventRetry   = "retry"   // due now instead of later
 	EventDiscard = "discard" // deleted by an operator
 	EventEdit    = "edit"    // content changed by an operator
 	EventRestore = "restore" // inserted again after it was found gone
@@ -77,6 +78,9 @@ func (s Selection) String() string {
 	}
 	if f.Exhausted {
 		parts = append(parts, "exhausted")
+	}
+	if f.Early {
+		parts = append(parts, "early")
 	}
 	if f.OlderThan > 0 {
 		parts = append(parts, "older="+f.OlderThan.String())

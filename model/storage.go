@@ -164,6 +164,9 @@ type Filter struct {
 	Code                               Code
 	// Exhausted restricts to READY rows whose attempts are used up.
 	Exhausted bool
+	// Waiting restricts to READY rows that nobody is sending and that are not due yet after a send
+	// that failed or was put off; with Early also to those that were never tried: their NotBefore has not come.
+	Waiting, Early bool
 	// OlderThan restricts to rows that were stored at least this long ago.
 	OlderThan time.Duration
 	// After continues a listing: rows with a larger id. Limit bounds the rows, 1 to

@@ -14,7 +14,8 @@ func (a *app) messagesCommand() *cobra.Command {
 		RunE: groupRun,
 	}
 	cmd.AddCommand(
-		a.listCommand(), a.showCommand(), a.historyCommand(), a.groupsCommand(), a.replayCommand(), a.discardCommand(),
+		a.listCommand(), a.showCommand(), a.historyCommand(), a.groupsCommand(), a.replayCommand(), a.retryCommand(),
+		a.discardCommand(),
 		a.editCommand(), a.exportCommand(), a.importCommand(),
 	)
 	return cmd

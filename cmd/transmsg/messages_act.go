@@ -37,6 +37,8 @@ func (o *actOptions) bind(cmd *cobra.Command, statuses string) {
 type act struct {
 	verb, past string
 	do         func(context.Context, *gormstore.Store, model.Act) (int, error)
+	// matchAfter says that messages match afterwards too: only --max leaves some out.
+	matchAfter bool
 }
 
 func (a *app) replayCommand() *cobra.Command {
@@ -71,6 +73,7 @@ func (a *app) replayCommand() *cobra.Command {
 			func(ctx context.Context, s *gormstore.Store, what model.Act) (int, error) {
 				return s.Replay(ctx, what, rate)
 			},
+			false,
 		})
 	})
 	return cmd
@@ -101,6 +104,7 @@ func (a *app) discardCommand() *cobra.Command {
 			func(ctx context.Context, s *gormstore.Store, what model.Act) (int, error) {
 				return s.Discard(ctx, what)
 			},
+			false,
 		})
 	})
 	return cmd
@@ -132,6 +136,9 @@ func (a *app) act(ctx context.Context, cmd *cobra.Command, o *actOptions, sel mo
 	left, err := s.Select(ctx, sel)
 	if err != nil {
 		return fmt.Errorf("%s %s; count the rest: %w", count(n), do.past, err)
+	}
+	if do.matchAfter && n < sel.Max {
+		left.Rows = 0
 	}
 	if a.jsonOut {
 		return printJSON(a.stdout, jsonAct{do.verb, true, n, left.Rows > 0, actor, o.reason})

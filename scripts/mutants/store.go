@@ -28,6 +28,12 @@ func ofStore() []mutant {
 func ofKeys() []mutant {
 	const ids = "ids := make([]string, len(keys))\n\tfor i, k := range keys {\n\t\tids[i] = k.ID\n\t}\n"
 	return []mutant{
+		one("store/retry-of-what-is-sent", "store/gormstore/query.go",
+			`s.d.now + " AND NOT " + s.d.leased())`, "s.d.now)",
+			check{pkg: storePkg, tests: "^TestConformance$/^sqlite$/^B4_"}),
+		one("store/retry-before-its-time", "store/gormstore/query.go",
+			"if !f.Early {", "if false {",
+			check{pkg: storePkg, tests: "^TestConformance$/^sqlite$/^B4_"}),
 		one("store/epochs-all-equal", "model/id.go",
 			"return 1 + rand.IntN(maxFirstEpoch-1)", "return 1 + rand.IntN(1)",
 			test("./publisher/", "TestA1_OfTwoRowsWithOneIDTheCommittedOneIsSent")),

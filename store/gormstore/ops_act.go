@@ -32,8 +32,8 @@ const (
 //
 // It returns the number of rows replayed, also with an error: they are committed.
 func (s *Store) Replay(ctx context.Context, a model.Act, rate float64) (int, error) {
-	if math.IsNaN(rate) || rate < 0 || math.IsInf(rate, 0) {
-		return 0, fmt.Errorf("gormstore: replay: rate %v must be a number of rows a second, or 0", rate)
+	if err := checkRate(rate); err != nil {
+		return 0, fmt.Errorf("gormstore: replay: %w", err)
 	}
 	if a.Filter.Status == model.Ready {
 		return 0, errors.New("gormstore: replay: only DEAD rows can be replayed, got status READY")
@@ -52,17 +52,7 @@ func (s *Store) Replay(ctx context.Context, a model.Act, rate float64) (int, err
 
 // makeReady replays locked rows; the first of them is the done-th of its call.
 func (s *Store) makeReady(ctx context.Context, tx dbTx, ids []string, done int, rate float64) error {
-	delay, args := "0", []any(nil)
-	if rate > 0 {
-		var b strings.Builder
-		b.WriteString("CASE id")
-		for i, id := range ids {
-			b.WriteString(" WHEN ? THEN " + strconv.FormatInt(spread(done+i, rate).Milliseconds(), 10))
-			args = append(args, id)
-		}
-		b.WriteString(" ELSE 0 END")
-		delay = b.String()
-	}
+	delay, args := spreadOver(ids, done, rate)
 	cond, args := s.d.in(ids, args...)
 	n, err := affected(tx.ExecContext(ctx, s.d.bind("UPDATE "+s.sql.table+" SET status = 'READY', attempts = 0, "+
 		"failures = 0, claims = 0, version = version+1, epoch = epoch+1, claimed_by = '', first_failed_at = 0, "+
@@ -70,6 +60,22 @@ func (s *Store) makeReady(ctx context.Context, tx dbTx, ids []string, done int, 
 		s.d.later(s.d.now+"+"+delay, "not_before")+", replayed_at = "+s.d.now+", updated_at = "+s.d.now+
 		" WHERE id "+cond+" AND status = 'DEAD'"), args...))
 	return changedAll(n, err, len(ids))
+}
+
+// spreadOver is the expression of the rows' delays in milliseconds, with its arguments.
+func spreadOver(ids []string, done int, rate float64) (string, []any) {
+	if rate == 0 {
+		return "0", nil
+	}
+	args := make([]any, len(ids))
+	var b strings.Builder
+	b.WriteString("CASE id")
+	for i, id := range ids {
+		b.WriteString(" WHEN ? THEN " + strconv.FormatInt(spread(done+i, rate).Milliseconds(), 10))
+		args[i] = id
+	}
+	b.WriteString(" ELSE 0 END")
+	return b.String(), args
 }
 
 // spread is when the i-th row of a replay is due: the time t at which
@@ -165,6 +171,13 @@ func (s *Store) actEvents(ctx context.Context, tx dbTx, a *model.Act, kind strin
 		}
 	}
 	return s.insertEvents(ctx, tx, events)
+}
+
+func checkRate(rate float64) error {
+	if math.IsNaN(rate) || rate < 0 || math.IsInf(rate, 0) {
+		return fmt.Errorf("rate %v must be a number of rows a second, or 0", rate)
+	}
+	return nil
 }
 
 func checkActor(actor string) error {

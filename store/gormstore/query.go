@@ -101,6 +101,12 @@ func (s *Store) matching(f model.Filter, args ...any) (string, []any) {
 	if f.Exhausted {
 		query.WriteString(" AND status = 'READY' AND " + s.owes(model.AlertExhausted))
 	}
+	if f.Waiting {
+		query.WriteString(" AND status = 'READY' AND next_attempt_at > " + s.d.now + " AND NOT " + s.d.leased())
+		if !f.Early {
+			query.WriteString(" AND (failures > 0 OR last_code <> '')")
+		}
+	}
 	if f.OlderThan > 0 {
 		query.WriteString(" AND created_at <= " + s.d.now + "-?")
 		args = append(args, delayMS(f.OlderThan))

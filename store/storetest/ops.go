@@ -13,6 +13,7 @@ import (
 type Operations interface {
 	Select(context.Context, model.Selection) (model.Preview, error)
 	Replay(ctx context.Context, a model.Act, rate float64) (int, error)
+	Retry(ctx context.Context, a model.Act, rate float64) (int, error)
 	Discard(context.Context, model.Act) (int, error)
 	Edit(ctx context.Context, id string, e model.Edit) error
 	Groups(context.Context, model.Filter) ([]model.Group, error)

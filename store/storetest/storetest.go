@@ -101,6 +101,8 @@ func operations() []part {
 		{"C68_ReplaySpreadsDueTimes", testReplaySpread},
 		{"Replay", testReplay},
 		{"ReplayRefusals", testReplayRefusals},
+		{"B4_RetryMakesWaitingRowsDue", testRetry},
+		{"B4_RetrySpread", testRetrySpread},
 		{"DiscardIsKept", testDiscard},
 		{"DiscardReady", testDiscardReady},
 		{"Select", testSelect},
