@@ -28,8 +28,8 @@ type stored struct {
 	Headers            map[string]json.RawMessage `json:"headers"`
 }
 
-// DecodeProperties reads a properties column into m: Properties, Headers and
-// AllowUnroutable; other fields are untouched. The error is [ErrNewerCodec] for a
+// DecodeProperties reads a properties column into m: Properties, Headers, Revision
+// and AllowUnroutable; other fields are untouched. The error is [ErrNewerCodec] for a
 // version this build does not know, and [ErrCorrupt] for anything else that
 // [EncodeProperties] cannot have written.
 func DecodeProperties(b []byte, m *Message) error {
@@ -71,6 +71,7 @@ func decodeProperties(b []byte, m *Message) (timestampDefaulted bool, err error)
 		m.Properties.Timestamp = time.Unix(*s.Timestamp, 0).UTC()
 	}
 	m.Headers, m.AllowUnroutable = headers, s.AllowUnroutable
+	m.Revision, _ = headers[HeaderRevision].(int64) // of another type: Check says so
 	return s.TimestampDefaulted, nil
 }
 

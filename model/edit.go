@@ -6,7 +6,7 @@ import (
 )
 
 // Edit changes a stored message. Nil fields stay as they are; properties and headers are
-// each replaced as a whole.
+// each replaced as a whole, but for the library's own headers, which stay.
 type Edit struct {
 	Key, Exchange, RoutingKey *string
 	Body                      *[]byte
@@ -76,7 +76,7 @@ func (e *Edit) applyTo(m *Message) (err error) {
 		}
 	}
 	if e.Headers != nil {
-		m.Headers, err = NormalizeHeaders(*e.Headers)
+		m.Headers, err = replaceHeaders(m.Headers, *e.Headers)
 	}
 	return err
 }

@@ -91,7 +91,7 @@ func shortText() *rapid.Generator[string] {
 
 func headerName() *rapid.Generator[string] {
 	return shortText().Filter(func(s string) bool {
-		return s != "CC" && s != "BCC" && !strings.HasPrefix(strings.ToLower(s), "x-transmsg-")
+		return s != "CC" && s != "BCC" && !strings.HasPrefix(strings.TrimPrefix(strings.ToLower(s), "x-"), "transmsg-")
 	})
 }
 

@@ -47,7 +47,7 @@ const (
 // UTF-8 (use []byte), structs, pointers, functions, channels and complex numbers; key
 // names over 255 bytes, not UTF-8 or with NUL; nesting deeper than 32; a table or array
 // of more than 8000 entries; more than 1 MiB in all; at the top level CC and BCC (they
-// would route where nobody looks), the reserved prefix x-transmsg-, and an x-death,
+// would route where nobody looks), the reserved prefixes transmsg- and x-transmsg-, and an x-death,
 // x-first-death-* or x-last-death-* that a queue's process cannot read (it may crash).
 func NormalizeHeaders(h map[string]any) (map[string]any, error) {
 	if len(h) == 0 {

@@ -31,6 +31,12 @@ type Message struct {
 	Headers map[string]any
 	// Properties are the other AMQP basic properties.
 	Properties Properties
+	// Revision is a number that grows with the state that the message tells of, such as the
+	// version column of the caller's own row. It is sent as [HeaderRevision], so that a
+	// consumer that has seen a greater one for the same thing drops the message: repeats and
+	// retries arrive out of order. Zero means none; negative is refused. It is part of the
+	// message's content.
+	Revision int64
 	// NotBefore holds the first send back until then by the database's clock, whatever this
 	// process's clock says; at most the end of the year 9999. A message with a NotBefore is
 	// never sent by its publisher: its receipt is deferred and a compensator sends it, at once

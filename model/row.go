@@ -102,8 +102,8 @@ func (t *TransMessage) Message() (Message, error) {
 
 // SameContent reports whether two rows with the same id are the same message: equal
 // exchange, routing key, business key, body, properties and headers. Timestamps that
-// were both set by default to the time of Publish do not count, so that a repeated
-// Publish is recognised.
+// were both set by default to the time of Publish, and [HeaderStoredAt], do not count, so
+// that a repeated Publish is recognised.
 func SameContent(a, b *TransMessage) bool {
 	if a.Exchange != b.Exchange || a.RoutingKey != b.RoutingKey || a.MessageKey != b.MessageKey ||
 		!bytes.Equal(a.Payload, b.Payload) {
@@ -116,7 +116,8 @@ func SameContent(a, b *TransMessage) bool {
 }
 
 // canonicalProperties re-encodes properties, so that spacing and order of a row written by hand
-// or by another version do not count, with a defaulted timestamp set to zero. What
+// or by another version do not count, with a defaulted timestamp set to zero and
+// without the time of storing. What
 // cannot be decoded is compared as it is.
 func canonicalProperties(props []byte) []byte {
 	var m Message
@@ -127,5 +128,6 @@ func canonicalProperties(props []byte) []byte {
 	if defaulted {
 		m.Properties.Timestamp = time.Time{}
 	}
+	delete(m.Headers, HeaderStoredAt)
 	return EncodeProperties(&m, defaulted)
 }

@@ -52,6 +52,12 @@ func Normalize(m Message, now time.Time, l Limits) (Message, error) {
 	if m.Properties.Timestamp.IsZero() {
 		m.Properties.Timestamp = now
 	}
+	if m.Revision < 0 {
+		return Message{}, invalid("revision", "must not be negative, got %d", m.Revision)
+	}
+	if m.Revision > 0 {
+		setOwn(&m, HeaderRevision, m.Revision)
+	}
 	m.Properties.Timestamp = time.Unix(m.Properties.Timestamp.Unix(), 0).UTC()
 	if year := m.NotBefore.UTC().Year(); year > 9999 {
 		return Message{}, invalid("not_before", "must not be after the year 9999, got the year %d", year)
@@ -78,7 +84,10 @@ func Check(m *Message, l Limits) error {
 		return err
 	}
 	for k, v := range m.Headers {
-		reason := reservedHeader(k)
+		reason, own := ownHeader(k, v)
+		if !own {
+			reason = reservedHeader(k)
+		}
 		if reason == "" {
 			reason = brokerHeader(k, v)
 		}
@@ -162,6 +171,10 @@ func reservedHeader(k string) string {
 	case k == "CC" || k == "BCC":
 		return "is refused: it routes the message to further queues behind the sender's back; " +
 			"use bindings or publish twice"
+	case k == HeaderRevision:
+		return "is refused: give the message a Revision, which is sent as this header"
+	case strings.HasPrefix(strings.ToLower(k), ownPrefix):
+		return "is refused: the prefix " + ownPrefix + " is reserved"
 	case strings.HasPrefix(strings.ToLower(k), "x-transmsg-"):
 		return "is refused: the prefix x-transmsg- is reserved"
 	}

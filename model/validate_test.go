@@ -142,7 +142,7 @@ func TestC23_AddressesThatCloseAConnectionAreRefused(t *testing.T) {
 
 func TestC23_ReservedHeadersAreRefused(t *testing.T) {
 	t.Parallel()
-	for _, name := range []string{"CC", "BCC", "x-transmsg-id", "X-Transmsg-"} {
+	for _, name := range []string{"CC", "BCC", "x-transmsg-id", "X-Transmsg-", "transmsg-id", "Transmsg-Revision"} {
 		headers := map[string]any{name: []string{"q"}}
 		_, err := model.Normalize(model.Message{RoutingKey: "q", Headers: headers}, testNow(), model.Limits{})
 		wantInvalid(t, err, `headers["`+name+`"]`, "is refused")

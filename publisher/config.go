@@ -86,6 +86,9 @@ type Config struct {
 	// It bounds the repeats after a crash. Below the sender's Window times Channels the
 	// window is never full. Defaults to 8192.
 	MaxUnsettled int
+	// StampStored adds the header [model.HeaderStoredAt] with this process's time of storing
+	// to every message. Defaults to no.
+	StampStored bool
 	// Observer receives events. Defaults to none.
 	Observer Observer
 	// Logger receives failed sends and failed writes. Nil is slog.Default().

@@ -82,6 +82,9 @@ var _ confirms.Handler = (*flight)(nil)
 func (p *Publisher) newFlight(m model.Message, now time.Time, l model.Limits) (*flight, error) {
 	defaulted := m.Properties.Timestamp.IsZero()
 	norm, err := model.Normalize(m, now, l)
+	if err == nil && p.cfg.StampStored {
+		err = model.StampStored(&norm, now, l)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -30,6 +30,7 @@ import (
 type stack struct {
 	pub    *publisher.Publisher
 	store  *gormstore.Store
+	sender *confirms.Sender
 	broker *amqptest.Client
 	dsn    string
 
@@ -78,6 +79,7 @@ func newStackOn(t *testing.T, dialect, dsn string) *stack {
 	sender, err := confirms.Open(cfg)
 	must(t, err)
 	must(t, sender.WaitReady(t.Context()))
+	s.sender = sender
 	s.pub, err = publisher.Open(publisher.Config{Service: "orders", Store: s.store, Sender: sender})
 	must(t, err)
 	t.Cleanup(func() {

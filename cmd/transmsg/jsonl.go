@@ -64,6 +64,7 @@ var lineFields = map[string]func(*lineParser, json.RawMessage) error{
 	"timestamp":        moment(func(m *model.Message) *time.Time { return &m.Properties.Timestamp }),
 	"not_before":       moment(func(m *model.Message) *time.Time { return &m.NotBefore }),
 	"priority":         (*lineParser).priority,
+	"revision":         (*lineParser).revision,
 	"allow_unroutable": (*lineParser).allowUnroutable,
 	"headers":          (*lineParser).headers,
 	"body":             (*lineParser).body,
@@ -111,6 +112,13 @@ func textValue(raw json.RawMessage) (string, error) {
 		return "", fmt.Errorf("must be a string, got %.60s", raw)
 	}
 	return s, nil
+}
+
+func (p *lineParser) revision(raw json.RawMessage) (err error) {
+	if p.m.Revision, err = strconv.ParseInt(string(raw), 10, 64); err != nil {
+		return fmt.Errorf("must be a 64-bit integer, got %.60s", raw)
+	}
+	return nil
 }
 
 func (p *lineParser) priority(raw json.RawMessage) error {

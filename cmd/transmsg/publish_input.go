@@ -59,6 +59,8 @@ func (f *messageFlags) bind(fs *pflag.FlagSet) {
 	f.bindContent(fs)
 	fs.StringVar(&f.m.ID, "id", "",
 		"message id, a UUID; repeating a publish with it is still one message (default a new one)")
+	fs.Int64Var(&f.m.Revision, "revision", 0,
+		"a `number` that grows with the state that the message tells of, so that consumers drop older ones (0: none)")
 	fs.StringVar(&f.notBefore, "not-before", "",
 		"hold the message back until this `time` (2026-01-31T09:30:00Z) or for this duration (90s), by the database's "+
 			"clock; a compensator sends it")
@@ -101,7 +103,7 @@ func (f *messageFlags) overlay(p *model.Properties) {
 var messageFlagNames = []string{
 	"exchange", "routing-key", "body", "body-file", "header", "id", "key", "not-before", "allow-unroutable",
 	"content-type", "content-encoding", "correlation-id", "reply-to", "expiration", "type", "app-id", "priority",
-	"timestamp",
+	"timestamp", "revision",
 }
 
 // source returns the messages to publish: the lines of --jsonl, or the one message of the
