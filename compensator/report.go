@@ -17,28 +17,10 @@ func (c *Compensator) settled(r *settle.Result, d settle.Decision, met model.Set
 	if r.Outcome.Kind == model.Deferred {
 		return // not a failed send
 	}
-	c.logFailed(r, d, met)
 	if met == model.SettledFenced {
 		return // the row's new owner decides
 	}
 	c.cfg.Observer.Settled(r.Row, r.Outcome, d.Status)
-}
-
-// logFailed writes the one line of a failed send.
-func (c *Compensator) logFailed(r *settle.Result, d settle.Decision, met model.Settled) {
-	row, o := r.Row, r.Outcome
-	fields := []any{
-		"id", row.ID, "key", row.MessageKey, "service", row.Service,
-		"exchange", row.Exchange, "routing_key", row.RoutingKey,
-		"outcome", o.Kind.String(), "code", string(o.Code), "text", o.Text,
-		"attempts", row.Attempts + d.AttemptsDelta, "status", string(d.Status),
-		"lease_lost", met == model.SettledFenced,
-	}
-	if d.Status == model.Dead {
-		c.log.Warn("message is DEAD", fields...)
-		return
-	}
-	c.log.Warn("send failed", append(fields, "retry_in", d.Delay)...)
 }
 
 // refusal tells of an exchange that the broker refuses, or takes again.

@@ -152,15 +152,3 @@ func (f *flight) complete(o model.Outcome, elapsed time.Duration) {
 	close(f.receipt.done)
 	f.p.cfg.Observer.Outcome(f.receipt.id, o, elapsed)
 }
-
-// settled logs one line for each failed send, once it is written.
-func (p *Publisher) settled(r *settle.Result, d settle.Decision, met model.Settled) {
-	if r.Outcome.Kind == model.Deferred {
-		return
-	}
-	p.log.Warn("send failed", "id", r.Row.ID, "key", r.Row.MessageKey, "service", r.Row.Service,
-		"exchange", r.Row.Exchange, "routing_key", r.Row.RoutingKey,
-		"outcome", r.Outcome.Kind.String(), "code", string(r.Outcome.Code), "text", r.Outcome.Text,
-		"attempts", r.Row.Attempts+d.AttemptsDelta, "status", string(d.Status),
-		"owned", met != model.SettledFenced, "instance", p.cfg.Instance)
-}

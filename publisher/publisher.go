@@ -47,7 +47,7 @@ func Open(cfg Config) (*Publisher, error) {
 	}
 	p.batcher = settle.NewBatcher(settle.Config{
 		Store: cfg.Store, Policy: cfg.Policy, Instance: cfg.Instance,
-		MaxPending: cfg.MaxUnsettled, OnSettled: p.settled, Logger: cfg.Logger,
+		MaxPending: cfg.MaxUnsettled, Logger: cfg.Logger.With("instance", cfg.Instance),
 		OnRestored: func(row *model.TransMessage) { cfg.Observer.Restored(row.ID) },
 		OnError:    cfg.Observer.StoreError,
 	})

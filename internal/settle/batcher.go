@@ -60,7 +60,7 @@ type Config struct {
 	// OnError, if set, is called for each failed write, with [OpDelete], [OpSettle] or
 	// [OpRestore]. The write is tried again. Rules as for OnSettled.
 	OnError func(op string, err error)
-	// Logger receives failed writes. Nil is slog.Default().
+	// Logger receives failed sends, equal ones gathered, and failed writes. Nil is slog.Default().
 	Logger *slog.Logger
 }
 
@@ -88,11 +88,12 @@ type Result struct {
 // the rows' leases end and the compensator sends them. Safe for concurrent use. It runs
 // goroutines only while there is something to write.
 type Batcher struct {
-	cfg     Config
-	log     *slog.Logger
-	deletes lane[model.RowKey]
-	settles lane[*Result]
-	held    atomic.Int64 // bytes of the rows in settles
+	cfg      Config
+	log      *slog.Logger
+	deletes  lane[model.RowKey]
+	settles  lane[*Result]
+	held     atomic.Int64 // bytes of the rows in settles
+	failures *failures
 }
 
 // NewBatcher returns a Batcher for cfg. Store is required.
@@ -106,7 +107,7 @@ func NewBatcher(cfg Config) *Batcher {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.Default()
 	}
-	b := &Batcher{cfg: cfg, log: cfg.Logger}
+	b := &Batcher{cfg: cfg, log: cfg.Logger, failures: newFailures(cfg.Logger)}
 	b.deletes.init(deleteLinger, b.writeDeletes)
 	b.settles.init(0, b.writeSettles)
 	return b
@@ -161,6 +162,7 @@ func (b *Batcher) Close(ctx context.Context) error {
 	// Both lanes are closed, also when the first does not drain in time.
 	n := b.deletes.close(ctx)
 	n += b.settles.close(ctx)
+	b.failures.flush()
 	if n > 0 {
 		return fmt.Errorf("settle: %w: %d results not written", model.ErrNotDrained, n)
 	}

@@ -40,6 +40,9 @@ func (b *Batcher) writeSettles(ctx context.Context, batch []*Result) (left []*Re
 			continue
 		}
 		b.held.Add(-int64(r.Row.Size))
+		if r.Outcome.Kind != model.Deferred { // that is no failed send
+			b.failures.add(r, r.decision, r.met)
+		}
 		if b.cfg.OnSettled != nil {
 			b.cfg.OnSettled(r, r.decision, r.met)
 		}

@@ -1,0 +1,127 @@
+package settle_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/transmsg/transmsg/internal/settle"
+	"github.com/transmsg/transmsg/model"
+)
+
+// logLine is what the tests look at in a line.
+type logLine struct {
+	Level, Msg, ID, Code, Exchange, Status string
+	Count, Attempts                        int
+	RetryIn                                *int64 `json:"retry_in"`
+}
+
+func logLines(t *testing.T, log *bytes.Buffer) []logLine {
+	t.Helper()
+	var out []logLine
+	for text := range strings.Lines(log.String()) {
+		var l logLine
+		if err := json.Unmarshal([]byte(text), &l); err != nil {
+			t.Fatalf("%v: %s", err, text)
+		}
+		out = append(out, l)
+	}
+	return out
+}
+
+// TestB6_EqualFailuresAreGathered: of 200 messages to a missing queue, tried five times each, there
+// are a line at once and one each ten seconds, which count all; another cause has lines of its own,
+// and so has the transition to DEAD, which has no retry_in. The end tells what is left.
+func TestB6_EqualFailuresAreGathered(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const rows, rounds = 200, 5
+		var log bytes.Buffer
+		ids := []string{"other"}
+		for i := range rows {
+			ids = append(ids, fmt.Sprint("row ", i))
+		}
+		s := newFakeStore(ids...)
+		b := newBatcher(s, func(c *settle.Config) {
+			c.Logger = slog.New(slog.NewJSONHandler(&log, nil))
+			c.Policy.MaxAttempts = rounds
+		})
+		for range rounds {
+			for _, id := range ids[1:] {
+				r := result(id, model.Returned, model.CodeNoRoute)
+				stored := s.rows[id]
+				r.Row, r.Row.Exchange = &stored, "ex"
+				b.Add(r)
+			}
+			if err := b.Flush(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Second)
+		}
+		b.Add(result("other", model.Refused, model.CodeNotFound))
+		if err := b.Close(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		counts, lines := map[string]int{}, logLines(t, &log)
+		for _, l := range lines {
+			counts[l.Msg+" "+l.Code] += max(1, l.Count)
+			if dead := strings.HasSuffix(l.Msg, "DEAD"); dead != (l.RetryIn == nil) || l.Attempts == 0 || l.ID == "" {
+				t.Errorf("line %+v, want attempts, an id, and retry_in unless the row is DEAD", l)
+			}
+		}
+		want := map[string]int{
+			"send failed 312": 1, "sends failed 312": rows*(rounds-1) - 1, "message is DEAD 312": 1,
+			"messages are DEAD 312": rows - 1, "send failed 404": 1,
+		}
+		if fmt.Sprint(counts) != fmt.Sprint(want) || len(lines) != len(want) {
+			t.Errorf("%d lines of %v, want %v", len(lines), counts, want)
+		}
+	})
+}
+
+// TestB6_ACauseThatGoesOnIsTold: one line each ten seconds while it goes on, and at once again
+// after a pause. A thousand exchanges share lines.
+func TestB6_ACauseThatGoesOnIsTold(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		s := newFakeStore("id")
+		b := newBatcher(s, func(c *settle.Config) { c.Logger = slog.New(slog.NewJSONHandler(&log, nil)) })
+		fail := func(exchange string) {
+			r := result("id", model.Returned, model.CodeNoRoute)
+			r.Row.Exchange = exchange
+			b.Add(r)
+			if err := b.Flush(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for range 60 {
+			fail("ex")
+			time.Sleep(time.Second)
+		}
+		time.Sleep(time.Minute)
+		fail("ex")
+		var got []string
+		for _, l := range logLines(t, &log) {
+			got = append(got, fmt.Sprint(l.Msg, " ", l.Count))
+		}
+		if len(got) < 6 || len(got) > 8 || got[0] != "send failed 0" || got[len(got)-1] != "send failed 0" {
+			t.Errorf("lines %q in a minute and after a pause, want one each ten seconds, and a new one", got)
+		}
+		log.Reset()
+		for i := range 1000 {
+			fail(fmt.Sprint("ex", i))
+		}
+		if err := b.Close(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if n := len(logLines(t, &log)); n > 110 {
+			t.Errorf("%d lines for a thousand exchanges", n)
+		}
+	})
+}
