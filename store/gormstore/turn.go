@@ -1,0 +1,60 @@
+package gormstore
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"slices"
+
+	"github.com/go-sql-driver/mysql"
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+// turn lets one process at a time migrate on MySQL, where a migration is no transaction.
+// It is a named lock of the server, held by the connection that migrates and gone with it.
+type turn struct {
+	table string // the version table: other databases and prefixes take turns of their own
+}
+
+// turnName is the lock's name; those of MySQL have 64 characters at most.
+const turnName = "CONCAT('transmsg migrate ', MD5(CONCAT(DATABASE(), ' ', ?)))"
+
+// SessionLock waits for the lock until ctx ends. It implements goose's lock.SessionLocker.
+func (l turn) SessionLock(ctx context.Context, conn *sql.Conn) error {
+	for {
+		var got sql.NullInt64
+		if err := conn.QueryRowContext(ctx, "SELECT GET_LOCK("+turnName+", 1)", l.table).Scan(&got); err != nil {
+			return err
+		}
+		if got.Int64 == 1 {
+			return nil
+		}
+		if err := ctx.Err(); err != nil {
+			return errors.Join(errors.New("another process migrates this database"), err)
+		}
+	}
+}
+
+// SessionUnlock implements goose's lock.SessionLocker.
+func (l turn) SessionUnlock(ctx context.Context, conn *sql.Conn) error {
+	_, err := conn.ExecContext(ctx, "DO RELEASE_LOCK("+turnName+")", l.table)
+	return err
+}
+
+// rivalled reports whether a migration may have failed because another process applied it
+// at the same time: what it makes is there by now.
+func rivalled(err error) bool {
+	var my *mysql.MySQLError
+	if errors.As(err, &my) {
+		return slices.Contains([]uint16{1050, 1060, 1061}, my.Number) // table, column, key
+	}
+	var pg *pgconn.PgError
+	if errors.As(err, &pg) {
+		return slices.Contains([]string{"42P07", "42701", "42710"}, pg.Code) // table or index, column, object
+	}
+	var lite interface {
+		error
+		Code() int
+	}
+	return errors.As(err, &lite) && firstPart(lite.Error()) == "SQL logic error: duplicate column name"
+}
