@@ -35,6 +35,14 @@ func newFakeStore(ids ...string) *fakeStore {
 
 func row(id string) *model.TransMessage { return &model.TransMessage{ID: id, Status: model.Ready} }
 
+// row is a copy of the stored row.
+func (s *fakeStore) row(id string) *model.TransMessage {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r := s.rows[id]
+	return &r
+}
+
 func (s *fakeStore) failing() bool {
 	if s.fail > 0 {
 		s.fail--

@@ -54,8 +54,8 @@ func TestB6_EqualFailuresAreGathered(t *testing.T) {
 		for range rounds {
 			for _, id := range ids[1:] {
 				r := result(id, model.Returned, model.CodeNoRoute)
-				stored := s.rows[id]
-				r.Row, r.Row.Exchange = &stored, "ex"
+				r.Row = s.row(id)
+				r.Row.Exchange = "ex"
 				b.Add(r)
 			}
 			if err := b.Flush(t.Context()); err != nil {
