@@ -127,7 +127,7 @@ func TestC66_DeadRaisesOneAlert(t *testing.T) {
 		})[0]
 		r := start(t, compensator.Config{
 			Store: store, Sender: sender, Alerter: alerts, Owner: "one",
-			Policy: model.Policy{MaxAttempts: 2}, Logger: slog.New(slog.NewTextHandler(log, nil)),
+			Policy: model.Policy{MaxAttempts: 2, MinDeadAge: -1}, Logger: slog.New(slog.NewTextHandler(log, nil)),
 			Environment: "test", OperatorConfig: "/etc/the file.yaml",
 		})
 		time.Sleep(10 * time.Minute)
@@ -205,7 +205,7 @@ func TestC69_BrokenSinkSlowsAndLosesNothing(t *testing.T) {
 				good := store.put(t, 500, "orders", nil)
 				failed := 0
 				r := start(t, compensator.Config{
-					Store: store, Sender: sender, Alerter: alerts, Policy: model.Policy{MaxAttempts: 1},
+					Store: store, Sender: sender, Alerter: alerts, Policy: model.Policy{MaxAttempts: 1, MinDeadAge: -1},
 					Observer: compensator.Observer{Alert: func(_ compensator.Alert, ok bool) {
 						if !ok {
 							failed++
@@ -255,7 +255,7 @@ func TestC69_AlerterThatNeverReturns(t *testing.T) {
 		release := make(chan struct{})
 		var calls atomic.Int32
 		r := start(t, compensator.Config{
-			Store: store, Sender: sender, Policy: model.Policy{MaxAttempts: 1},
+			Store: store, Sender: sender, Policy: model.Policy{MaxAttempts: 1, MinDeadAge: -1},
 			Alerter: alerterFunc(func(context.Context, compensator.Alert) error {
 				calls.Add(1)
 				<-release
@@ -282,7 +282,7 @@ func TestC69_WindowsGather(t *testing.T) {
 		store, sender, alerts := newStore(), newSender(), &collector{}
 		sender.script = unbound
 		r := start(t, compensator.Config{
-			Store: store, Sender: sender, Alerter: alerts, Policy: model.Policy{MaxAttempts: 1},
+			Store: store, Sender: sender, Alerter: alerts, Policy: model.Policy{MaxAttempts: 1, MinDeadAge: -1},
 		})
 		for range 100 {
 			putDead(t, store, 3)
@@ -348,7 +348,7 @@ func TestC69_OneRefusedAlertHoldsNoOtherUp(t *testing.T) {
 		alerts := &collector{refuse: func(a compensator.Alert) bool { return a.RoutingKey == "nope.a" }}
 		putDead(t, store, 5)
 		r := start(t, compensator.Config{
-			Store: store, Sender: sender, Alerter: alerts, Policy: model.Policy{MaxAttempts: 1},
+			Store: store, Sender: sender, Alerter: alerts, Policy: model.Policy{MaxAttempts: 1, MinDeadAge: -1},
 		})
 		time.Sleep(time.Minute)
 		r.drained(t)
@@ -367,7 +367,7 @@ func TestC69_DatabaseDownLosesNoAlert(t *testing.T) {
 		sender.script = unbound
 		putDead(t, store, 5)
 		r := start(t, compensator.Config{
-			Store: store, Sender: sender, Alerter: alerts, Policy: model.Policy{MaxAttempts: 1},
+			Store: store, Sender: sender, Alerter: alerts, Policy: model.Policy{MaxAttempts: 1, MinDeadAge: -1},
 		})
 		synctest.Wait()
 		store.setErr(errDatabase)
@@ -390,7 +390,8 @@ func TestC69_ReplicasWithALockAlertOnce(t *testing.T) {
 		var replicas []*running
 		for range 3 {
 			replicas = append(replicas, start(t, compensator.Config{
-				Store: store, Sender: sender, Alerter: alerts, Locker: locker, Policy: model.Policy{MaxAttempts: 1},
+				Store: store, Sender: sender, Alerter: alerts, Locker: locker,
+				Policy: model.Policy{MaxAttempts: 1, MinDeadAge: -1},
 			}))
 			time.Sleep(300 * time.Millisecond)
 		}

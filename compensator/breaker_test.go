@@ -73,7 +73,8 @@ func TestC48_RevokedExchangeWaitsForProbes(t *testing.T) {
 		good := store.put(t, 500, "orders", nil)
 		var opened []string
 		r := start(t, compensator.Config{
-			Store: store, Sender: sender, Alerter: alerts, Policy: model.Policy{MaxAttempts: 3}, BatchRows: 100,
+			Store: store, Sender: sender, Alerter: alerts, BatchRows: 100,
+			Policy: model.Policy{MaxAttempts: 3, MinDeadAge: -1},
 			Observer: compensator.Observer{Breaker: func(exchange, topic string, open bool) {
 				opened = append(opened, fmt.Sprint(exchange, " ", topic, " ", open))
 			}},
@@ -127,7 +128,7 @@ func TestBreakerLetsALoneRowDie(t *testing.T) {
 		broker := &fakeBroker{revoked: map[string]bool{"gone": true}}
 		sender.script = broker.answer
 		id := store.put(t, 1, "orders", to("gone", "k"))[0]
-		r := start(t, compensator.Config{Store: store, Sender: sender})
+		r := start(t, compensator.Config{Store: store, Sender: sender, Policy: model.Policy{MinDeadAge: -1}})
 		time.Sleep(time.Hour)
 		r.drained(t)
 		if row, _ := store.row(id); row.Status != model.Dead || row.Attempts != model.DefaultMaxAttempts {
@@ -310,7 +311,9 @@ func TestBreakerForgetsWhatNobodyNeeds(t *testing.T) {
 		r := start(t, compensator.Config{
 			Store: store, Sender: sender,
 			Interval: 30 * time.Second,
-			Policy:   model.Policy{BaseDelay: time.Hour, MaxDelay: time.Hour, Jitter: 1, MaxAttempts: 6},
+			Policy: model.Policy{
+				BaseDelay: time.Hour, MaxDelay: time.Hour, Jitter: 1, MaxAttempts: 6, MinDeadAge: -1,
+			},
 			Observer: compensator.Observer{Breaker: func(exchange, _ string, open bool) {
 				mu.Lock()
 				defer mu.Unlock()

@@ -152,9 +152,14 @@ func (w *chores) oldest(stats []model.Stats) {
 	}
 }
 
-// purge deletes by age.
+// purge deletes what is too old, and alerts that count no more.
 func (w *chores) purge(ctx, hard context.Context, mine func() bool) {
 	cfg := &w.c.cfg
+	w.purgeBy(ctx, mine, "alerts", func() (int, error) {
+		call, cancel := context.WithTimeout(hard, storeTimeout)
+		defer cancel()
+		return cfg.Store.SweepOwed(call, purgeRows)
+	})
 	if cfg.EventRetention > 0 {
 		w.purgeBy(ctx, mine, "events", func() (int, error) {
 			call, cancel := context.WithTimeout(hard, storeTimeout)
@@ -186,7 +191,7 @@ func (w *chores) purgeBy(ctx context.Context, mine func() bool, what string, pur
 	}
 	if total > 0 {
 		w.c.cfg.Observer.Purged(what, total)
-		w.c.log.Info("purged by age", "what", what, "rows", total)
+		w.c.log.Info("purged", "what", what, "rows", total)
 	}
 }
 

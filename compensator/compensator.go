@@ -47,7 +47,7 @@ func New(cfg Config) (*Compensator, error) {
 		appetite: appetite{full: cfg, share: 1},
 		pace:     newPace(cfg.Rate, cfg.BatchRows, cfg.SlowStart), flight: newFlight(), running: make(chan struct{}, 1),
 	}
-	c.chores = &chores{c: c, owed: &owedAlerts{cfg: &c.cfg, log: c.log, told: map[model.RowKey]partly{}}}
+	c.chores = &chores{c: c, owed: &owedAlerts{cfg: &c.cfg, log: c.log, told: map[model.OwedKey]partly{}}}
 	for _, alerter := range cfg.alerters() {
 		s := newSink(&c.cfg, alerter, c.log)
 		c.chores.owed.sinks = append(c.chores.owed.sinks, s)

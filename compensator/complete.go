@@ -23,8 +23,12 @@ type grouping interface {
 func (c *Config) complete(ctx context.Context, a *Alert) {
 	a.Environment, a.Meaning = c.Environment, a.Code.Meaning()
 	a.Command, a.Resend = c.pasted(model.AlertCommand(a)), c.pasted(model.AlertResend(a))
-	if a.Kind == model.AlertDead {
-		c.count(ctx, a)
+	switch a.Kind {
+	case model.AlertDead:
+		c.count(ctx, a, model.Filter{Status: model.Dead})
+	case model.AlertExhausted:
+		c.count(ctx, a, model.Filter{Status: model.Ready, Exhausted: true})
+	default: // nobody can tell from the table
 	}
 }
 
@@ -37,17 +41,16 @@ func (c *Config) pasted(line string) string {
 }
 
 // count fills in how many rows there are in all. Without an answer the alert goes without.
-func (c *Config) count(ctx context.Context, a *Alert) {
+func (c *Config) count(ctx context.Context, a *Alert, f model.Filter) {
 	store, ok := c.Store.(grouping)
 	if !ok {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, totalTimeout)
 	defer cancel()
-	groups, err := store.Groups(ctx, model.Filter{
-		Status: model.Dead, Service: a.Service, Exchange: a.Exchange, RoutingKey: a.RoutingKey, Code: a.Code,
-		Limit: totalGroups,
-	})
+	f.Service, f.Exchange, f.RoutingKey, f.Code = a.Service, a.Exchange, a.RoutingKey, a.Code
+	f.Limit = totalGroups
+	groups, err := store.Groups(ctx, f)
 	if err != nil {
 		c.Observer.StoreError("groups", err)
 		return

@@ -30,6 +30,7 @@ type fakeStore struct {
 	before func(model.Claim) // called at each claim, unlocked
 
 	deadClaims int
+	owes       map[model.OwedKey]*owedLine
 	marks      []mark
 	stats      []model.Stats
 	purges     []string
@@ -190,6 +191,9 @@ func (s *fakeStore) settle(st model.Settlement) model.Settled {
 	if st.Outcome.Kind != model.Deferred || (st.Outcome.Code != "" && st.Outcome.Code != model.CodeNotSent) {
 		r.LastCode, r.LastError = st.Outcome.Code, st.Outcome.Text
 	}
+	if st.Exhausted {
+		s.owe(model.AlertExhausted, &r)
+	}
 	if r.Status == model.Dead {
 		s.dead = append(s.dead, r.ID)
 		r.UpdatedAt = nowMS()
@@ -259,13 +263,14 @@ func (s *fakeStore) MarkAlerted(_ context.Context, keys []model.RowKey, next tim
 	return len(keys), nil
 }
 
-// Groups counts the DEAD rows of a filter, as one group.
+// Groups counts the rows of a filter, as one group.
 func (s *fakeStore) Groups(_ context.Context, f model.Filter) ([]model.Group, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	g := model.Group{}
 	for _, r := range s.rows {
 		if r.Status != f.Status || r.Service != f.Service || r.LastCode != f.Code ||
+			(f.Exhausted && s.owes[model.OwedKey{ID: r.ID, Kind: model.AlertExhausted, Epoch: r.Epoch}] == nil) ||
 			(f.Exchange != "" && r.Exchange != f.Exchange) || (f.RoutingKey != "" && r.RoutingKey != f.RoutingKey) {
 			continue
 		}

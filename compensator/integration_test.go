@@ -57,7 +57,8 @@ func TestC66_DeadAfterMaxAttempts(t *testing.T) {
 		ids := r.put(5, "orders", "ex", "unbound")
 		alerts := &collector{}
 		cfg := r.config()
-		cfg.Alerter, cfg.Policy.MaxAttempts, cfg.AlertWindow = alerts, 2, time.Second
+		cfg.Alerter, cfg.AlertWindow = alerts, time.Second
+		cfg.Policy.MaxAttempts, cfg.Policy.MinDeadAge = 2, -1
 		c := start(t, cfg)
 		r.untilRows(0, 5)
 		eventually(t, "all five are told", func() bool { return alerts.counts(t, 0)["unbound"] >= 5 })
@@ -95,7 +96,7 @@ func TestC44_OutageOfARealBroker(t *testing.T) {
 	r.must(node.Stop())
 	var seen counters
 	cfg := r.config()
-	cfg.Policy.MaxAttempts, cfg.Observer = 5, seen.observer()
+	cfg.Policy.MaxAttempts, cfg.Policy.MinDeadAge, cfg.Observer = 5, -1, seen.observer()
 	c := start(t, cfg)
 	eventually(t, "twenty runs were skipped", func() bool {
 		return seen.get(func() int { return seen.skipped[compensator.SkipNotReady] }) >= 20

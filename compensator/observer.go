@@ -34,8 +34,8 @@ type Observer struct {
 	// another process had delivered it, it is sent once more.
 	Restored func(service, id string)
 	// StoreError: a call of the store failed: op is "claim", "services", "identity", "delete", "settle",
-	// "restore", "claim-dead", "groups", "mark-alerted", "stats", "purge-events" or "purge-dead". It is
-	// tried again.
+	// "restore", "claim-dead", "claim-owed", "groups", "mark-alerted", "mark-owed", "stats", "purge-events",
+	// "purge-dead" or "purge-alerts". It is tried again.
 	StoreError func(op string, err error)
 	// Breaker: the broker refuses an exchange (open), or takes it again, or no row for it
 	// comes to this process any more. Of a topic of it that is refused topic is the routing
@@ -44,7 +44,8 @@ type Observer struct {
 	// Alert: the Alerter was called; delivered is false when it failed. The alert is tried
 	// again.
 	Alert func(a Alert, delivered bool)
-	// Purged: so many events or DEAD rows were deleted by age: what is "events" or "dead".
+	// Purged: so many events or DEAD rows were deleted by age, or alerts whose row needs none any
+	// more: what is "events", "dead" or "alerts".
 	Purged func(what string, n int)
 }
 

@@ -33,7 +33,7 @@ func TestC44_SlowStartAfterAnOutage(t *testing.T) {
 		sender.setDown(true)
 		store.put(t, 1200, "orders", nil)
 		r := start(t, compensator.Config{
-			Store: store, Sender: sender, Rate: rate, Policy: model.Policy{MaxAttempts: 5},
+			Store: store, Sender: sender, Rate: rate, Policy: model.Policy{MaxAttempts: 5, MinDeadAge: -1},
 		})
 		time.Sleep(10 * time.Minute)
 		sender.setDown(false)

@@ -27,14 +27,14 @@ const (
 	alertedFor = 100 * 365 * 24 * time.Hour
 )
 
-// owed is one DEAD row whose alert some sink has not accepted yet.
+// owed is one row whose alert some sink has not accepted yet. Of a DEAD one the kind is dead.
 type owed struct {
-	key   model.RowKey
+	key   model.OwedKey
 	alert Alert
 }
 
-// owedAlerts raises the alerts of DEAD rows. Which are owed is in the table, so nothing is
-// lost when a process is killed: claim, send, mark, in this order.
+// owedAlerts raises the alerts of DEAD rows, and of READY ones that need a person. Which are owed
+// is in the table, so nothing is lost when a process is killed: claim, send, mark, in this order.
 //
 //	killed after the claim    due again when the lease ends
 //	killed after the send     the same: the alert is sent twice
@@ -48,7 +48,7 @@ type owedAlerts struct {
 	cfg   *Config
 	log   *slog.Logger
 	sinks []*sink
-	told  map[model.RowKey]partly // only rows that are owed to some sinks
+	told  map[model.OwedKey]partly // only rows that are owed to some sinks
 }
 
 // partly is what is remembered of a row that some sinks were told of.
@@ -68,13 +68,13 @@ func (o *owedAlerts) pass(hard context.Context, held func() bool) {
 	waits := make([][]time.Duration, len(o.sinks))
 	var all sync.WaitGroup
 	for i, s := range o.sinks {
-		all.Go(func() { waits[i] = s.tell(hard, may, rows, func(k model.RowKey) bool { return o.wasTold(k, i) }) })
+		all.Go(func() { waits[i] = s.tell(hard, may, rows, func(k model.OwedKey) bool { return o.wasTold(k, i) }) })
 	}
 	all.Wait()
 	o.settle(hard, rows, waits)
 }
 
-func (o *owedAlerts) wasTold(key model.RowKey, sink int) bool {
+func (o *owedAlerts) wasTold(key model.OwedKey, sink int) bool {
 	told := o.told[key].sinks
 	return told != nil && told[sink]
 }
@@ -86,7 +86,7 @@ func (o *owedAlerts) settle(hard context.Context, rows []owed, waits [][]time.Du
 		o.forget()
 		return
 	}
-	due := map[time.Duration][]model.RowKey{}
+	due := map[time.Duration][]model.OwedKey{}
 	for i, row := range rows {
 		next, told := alertedFor, make([]bool, len(o.sinks))
 		for s := range o.sinks {
@@ -121,56 +121,93 @@ func (o *owedAlerts) forget() {
 func (o *owedAlerts) claim(hard context.Context, held func() bool) []owed {
 	var out []owed
 	since := time.Now()
-	for len(out) < owedMost && held() && time.Since(since) < time.Second {
-		call, cancel := context.WithTimeout(hard, storeTimeout)
-		rows, err := o.cfg.Store.ClaimDead(call, model.DeadClaim{
-			Owner: o.cfg.Owner, Lease: alertLease, MaxRows: owedRows,
-		})
-		cancel()
-		if err != nil {
-			o.cfg.Observer.StoreError("claim-dead", err)
-			if hard.Err() == nil {
+	for _, take := range []func(context.Context, model.DeadClaim) ([]owed, error){o.claimDead, o.claimReady} {
+		for len(out) < owedMost && held() && time.Since(since) < time.Second {
+			call, cancel := context.WithTimeout(hard, storeTimeout)
+			rows, err := take(call, model.DeadClaim{Owner: o.cfg.Owner, Lease: alertLease, MaxRows: owedRows})
+			cancel()
+			if err != nil && hard.Err() == nil {
 				o.log.Warn("claim rows whose alert is owed", "error", err)
 			}
-			break
-		}
-		for i := range rows {
-			out = append(out, o.owed(&rows[i]))
-		}
-		if len(rows) < owedRows {
-			break
+			if out = append(out, rows...); len(rows) < owedRows {
+				break
+			}
 		}
 	}
 	return out
 }
 
-// owed is the alert of one row.
-func (o *owedAlerts) owed(row *model.TransMessage) owed {
-	at := time.UnixMilli(row.UpdatedAt)
+func (o *owedAlerts) claimDead(ctx context.Context, c model.DeadClaim) ([]owed, error) {
+	rows, err := o.cfg.Store.ClaimDead(ctx, c)
+	if err != nil {
+		o.cfg.Observer.StoreError("claim-dead", err)
+	}
+	out := make([]owed, len(rows))
+	for i := range rows {
+		out[i] = o.owed(model.AlertDead, &rows[i], rows[i].UpdatedAt)
+	}
+	return out, err
+}
+
+func (o *owedAlerts) claimReady(ctx context.Context, c model.DeadClaim) ([]owed, error) {
+	list, err := o.cfg.Store.ClaimOwed(ctx, c)
+	if err != nil {
+		o.cfg.Observer.StoreError("claim-owed", err)
+	}
+	out := make([]owed, len(list))
+	for i := range list {
+		out[i] = o.owed(list[i].Kind, &list[i].Row, list[i].Since)
+	}
+	return out, err
+}
+
+// owed is the alert of one row that has been in its state since then.
+func (o *owedAlerts) owed(kind model.AlertKind, row *model.TransMessage, since int64) owed {
+	at := time.UnixMilli(since)
 	a := Alert{
-		Kind: model.AlertDead, Service: row.Service, Exchange: row.Exchange, RoutingKey: row.RoutingKey,
+		Kind: kind, Service: row.Service, Exchange: row.Exchange, RoutingKey: row.RoutingKey,
 		Code: row.LastCode, Text: row.LastError, Count: 1, First: at, Last: at,
 		Sample:   model.AlertSample{ID: row.ID, Key: row.MessageKey, Attempts: row.Attempts},
 		Instance: o.cfg.Owner,
 	}
-	return owed{key: model.RowKey{ID: row.ID, Epoch: row.Epoch}, alert: a}
+	return owed{key: model.OwedKey{ID: row.ID, Kind: kind, Epoch: row.Epoch}, alert: a}
 }
 
 // mark makes rows due for an alert after so long. Where that cannot be written their lease
 // does it.
-func (o *owedAlerts) mark(hard context.Context, keys []model.RowKey, next time.Duration) {
+func (o *owedAlerts) mark(hard context.Context, keys []model.OwedKey, next time.Duration) {
+	var dead []model.RowKey
+	var ready []model.OwedKey
+	for _, k := range keys {
+		if k.Kind == model.AlertDead {
+			dead = append(dead, model.RowKey{ID: k.ID, Epoch: k.Epoch})
+		} else {
+			ready = append(ready, k)
+		}
+	}
 	call, cancel := context.WithTimeout(hard, storeTimeout)
 	defer cancel()
-	if _, err := o.cfg.Store.MarkAlerted(call, keys, next); err != nil {
-		o.cfg.Observer.StoreError("mark-alerted", err)
-		o.log.Warn("mark rows alerted", "rows", len(keys), "error", err)
+	if len(dead) > 0 {
+		_, err := o.cfg.Store.MarkAlerted(call, dead, next)
+		o.marked("mark-alerted", len(dead), err)
+	}
+	if len(ready) > 0 {
+		_, err := o.cfg.Store.MarkOwed(call, ready, next)
+		o.marked("mark-owed", len(ready), err)
+	}
+}
+
+func (o *owedAlerts) marked(op string, rows int, err error) {
+	if err != nil {
+		o.cfg.Observer.StoreError(op, err)
+		o.log.Warn("mark rows alerted", "rows", rows, "error", err)
 	}
 }
 
 // tell raises the alerts of those rows that the sink was not told of, while may says so. It
 // returns for each row after how long it is to be tried again; 0 is never.
 func (s *sink) tell(
-	hard context.Context, may func() bool, rows []owed, told func(model.RowKey) bool,
+	hard context.Context, may func() bool, rows []owed, told func(model.OwedKey) bool,
 ) []time.Duration {
 	waits := make([]time.Duration, len(rows))
 	var alerts []*Alert

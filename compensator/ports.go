@@ -19,6 +19,12 @@ type Store interface {
 	ClaimDead(context.Context, model.DeadClaim) ([]model.TransMessage, error)
 	// MarkAlerted makes DEAD rows due for an alert again after so long, at least 1 ms.
 	MarkAlerted(ctx context.Context, keys []model.RowKey, next time.Duration) (int, error)
+	// ClaimOwed leases alerts that are owed for READY rows, which come without payload.
+	ClaimOwed(context.Context, model.DeadClaim) ([]model.OwedAlert, error)
+	// MarkOwed makes them due again after so long, at least 1 ms.
+	MarkOwed(ctx context.Context, keys []model.OwedKey, next time.Duration) (int, error)
+	// SweepOwed deletes at most so many of those whose row is gone, DEAD, replayed or edited.
+	SweepOwed(ctx context.Context, most int) (int, error)
 	// Stats returns figures of every service where service is empty.
 	Stats(ctx context.Context, service string) ([]model.Stats, error)
 	// PurgeEvents and PurgeDead delete at most so many events, and DEAD rows, by age.

@@ -31,7 +31,8 @@ func TestC48_RevokedExchangeOnARealBroker(t *testing.T) {
 	alerts, log := &collector{}, &lockedBuffer{}
 	var refused, opened counters
 	cfg := r.config()
-	cfg.Alerter, cfg.Policy.BaseDelay, cfg.Policy.MaxAttempts = alerts, time.Second, 5
+	cfg.Alerter = alerts
+	cfg.Policy.BaseDelay, cfg.Policy.MaxAttempts, cfg.Policy.MinDeadAge = time.Second, 5, -1
 	cfg.Sender = r.sender("", func(c *confirms.Config) {
 		limited, err := confirms.ParseURL(node.URLFor("limited", "limited", "/"))
 		r.must(err)

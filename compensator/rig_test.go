@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"fmt"
 	"log/slog"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -55,23 +56,37 @@ func onDatabases(t *testing.T, test func(t *testing.T, r *rig)) {
 	}
 }
 
+// onStores is onDatabases with SQLite too, where a rig has no exec.
+func onStores(t *testing.T, test func(t *testing.T, r *rig)) {
+	onDatabases(t, test)
+	t.Run("sqlite", func(t *testing.T) {
+		t.Parallel()
+		test(t, newRig(t, "", "sqlite:"+filepath.Join(t.TempDir(), "test.db"), amqptest.VHost(t)))
+	})
+}
+
 func newRig(t *testing.T, driver, dsn, url string) *rig {
 	t.Helper()
 	store, err := gormstore.Open(t.Context(), dsn, gormstore.Options{SkipSchemaCheck: true})
 	if err != nil {
 		t.Fatal(err)
 	}
-	db, err := sql.Open(driver, dsn)
-	if err != nil {
-		t.Fatal(err)
-	}
 	t.Cleanup(func() {
-		for _, err := range []error{store.Close(), db.Close()} {
-			if err != nil {
-				t.Error(err)
-			}
+		if err := store.Close(); err != nil {
+			t.Error(err)
 		}
 	})
+	var db *sql.DB
+	if driver != "" {
+		if db, err = sql.Open(driver, dsn); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if err := db.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
 	if _, err := store.Migrate(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -151,6 +166,7 @@ func (r *rig) stats() (s model.Stats) {
 		s.Ready += one.Ready
 		s.Due += one.Due
 		s.Dead += one.Dead
+		s.Exhausted += one.Exhausted
 	}
 	return s
 }

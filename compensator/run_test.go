@@ -111,7 +111,7 @@ func TestC44_OutageClaimsNothingAndSpendsNoAttempts(t *testing.T) {
 		alerts := &collector{}
 		r := start(t, compensator.Config{
 			Store: store, Sender: sender, Alerter: alerts,
-			Policy:   model.Policy{MaxAttempts: 5},
+			Policy:   model.Policy{MaxAttempts: 5, MinDeadAge: -1},
 			Observer: compensator.Observer{RunSkipped: func(string) { skipped++ }},
 		})
 		time.Sleep(10 * time.Minute)
@@ -146,7 +146,9 @@ func TestC44_ClosedConnectionSpendsNoAttempts(t *testing.T) {
 			}
 			return model.Outcome{Kind: model.Acked}
 		}
-		r := start(t, compensator.Config{Store: store, Sender: sender, Policy: model.Policy{MaxAttempts: 5}})
+		r := start(t, compensator.Config{
+			Store: store, Sender: sender, Policy: model.Policy{MaxAttempts: 5, MinDeadAge: -1},
+		})
 		time.Sleep(9 * time.Minute)
 		synctest.Wait()
 		for _, id := range ids {

@@ -338,7 +338,9 @@ func TestD3_MaxAgeCountsFromTheFirstAnsweredFailure(t *testing.T) {
 		id := store.put(t, 1, "orders", func(r *model.TransMessage) { r.CreatedAt -= time.Hour.Milliseconds() })[0]
 		r := start(t, compensator.Config{
 			Store: store, Sender: sender,
-			Policy: model.Policy{BaseDelay: 20 * time.Second, Multiplier: 1, Jitter: -1, MaxAge: time.Minute},
+			Policy: model.Policy{
+				BaseDelay: 20 * time.Second, Multiplier: 1, Jitter: -1, MinDeadAge: -1, MaxAge: time.Minute,
+			},
 		})
 		time.Sleep(2 * time.Minute)
 		r.drained(t)

@@ -58,7 +58,7 @@ func TestC69_WebhookHangsThenFailsThenWorks(t *testing.T) {
 			r.put(n, "orders", "ex", key)
 		}
 		cfg := r.config()
-		cfg.Alerter, cfg.Policy.MaxAttempts = sink, 1
+		cfg.Alerter, cfg.Policy.MaxAttempts, cfg.Policy.MinDeadAge = sink, 1, -1
 		c := start(t, cfg)
 		r.untilRows(0, 1000)
 		eventually(t, "the webhook hangs", func() bool { return hung.Load() > 0 })

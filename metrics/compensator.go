@@ -25,12 +25,13 @@ const (
 	alertFailed    = "failed"
 )
 
-// What is purged by age, and what the compensator does with the store.
+// What is purged, and what the compensator does with the store.
 var (
-	purges          = []string{"events", "dead"}
+	purges          = []string{"events", "dead", "alerts"}
 	storeOperations = []string{
-		"services", "identity", "claim", "delete", "settle", "restore", "claim-dead", "groups", "mark-alerted", "stats",
-		"purge-events", "purge-dead",
+		"services", "identity", "claim", "delete", "settle", "restore", "claim-dead", "claim-owed", "groups",
+		"mark-alerted", "mark-owed", "stats",
+		"purge-events", "purge-dead", "purge-alerts",
 	}
 )
 
@@ -75,7 +76,7 @@ func newCompensatorMetrics() compensatorMetrics {
 		claimedRows: single("claimed_rows_total", "Rows claimed."),
 		waiting:     single("waiting_rows_total", "Claimed rows handed back to wait for a probe of their exchange."),
 		breakers:    newBreakers(),
-		purged:      counters("purged_total", "What was deleted by age.", "what"),
+		purged:      counters("purged_total", "What was deleted by age, and alerts that count no more.", "what"),
 		conflicts: counters("lease_conflicts_total",
 			"Outcomes of rows that belonged to somebody else by the time of their writing.", "service"),
 		dead:   counters("dead_total", "Rows marked DEAD.", "service", "code"),

@@ -24,7 +24,8 @@
 //	transmsg_store_errors_total{role,operation}      failed reads and writes, tried again
 //
 // Operation is delete, settle, restore or stats; of a publisher also read-back or renew, of a
-// compensator services, claim, claim-dead, mark-alerted, purge-events or purge-dead.
+// compensator services, claim, claim-dead, claim-owed, mark-alerted, mark-owed, purge-events,
+// purge-dead or purge-alerts.
 //
 // Publisher. Result is stored, refused (the id is stored with other content, or DEAD),
 // not-stored, unknown or rolled-back:
@@ -66,13 +67,14 @@
 //	transmsg_alerts_total{result}
 //	transmsg_waiting_rows_total                          claimed rows that wait: their exchange is broken
 //	transmsg_breaker_open{exchange}                      what of it is refused: itself 1, a topic 1; none: no series
-//	transmsg_purged_total{what}                          deleted by age: events or dead
+//	transmsg_purged_total{what}                          deleted: events or dead by age, alerts that count no more
 //
 // Rows, from the table, read at most every Config.RowsEvery. Every process that is given
 // a Store shows the same figures, so take max, not sum. Status is ready or dead:
 //
 //	transmsg_rows{service,status}
 //	transmsg_rows_due{service}                           READY and due now
+//	transmsg_rows_exhausted{service}                     READY, attempts used up: sent on, not DEAD yet
 //	transmsg_oldest_due_seconds{service}                 how long the oldest has been due
 //	transmsg_oldest_ready_seconds{service}               age of the oldest READY row
 //	transmsg_rows_up                                     the last read succeeded: 1 or 0

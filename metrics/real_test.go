@@ -62,7 +62,9 @@ func openService(t *testing.T) *service {
 	must(t, err)
 	s.comp, err = s.metrics.NewCompensator(compensator.Config{
 		Store: store, Sender: s.sender, Interval: 20 * time.Millisecond,
-		Policy: model.Policy{MaxAttempts: 2, BaseDelay: 10 * time.Millisecond, MaxDelay: 20 * time.Millisecond},
+		Policy: model.Policy{
+			MaxAttempts: 2, MinDeadAge: -1, BaseDelay: 10 * time.Millisecond, MaxDelay: 20 * time.Millisecond,
+		},
 	})
 	must(t, err)
 	t.Cleanup(func() {

@@ -17,7 +17,7 @@ type rows struct {
 	cfg Config
 	log *slog.Logger
 
-	count, due, oldestDue, oldestReady, up, readAt *prometheus.Desc
+	count, due, exhausted, oldestDue, oldestReady, up, readAt *prometheus.Desc
 
 	mu     sync.Mutex // held during a read: scrapes that come meanwhile share its answer
 	tried  time.Time
@@ -32,6 +32,7 @@ func newRows(cfg Config) *rows {
 		cfg: cfg, log: cfg.Logger, stats: map[string]model.Stats{},
 		count:       describe("rows", "Rows of the table.", service, "status"),
 		due:         describe("rows_due", "READY rows that are due.", service),
+		exhausted:   describe("rows_exhausted", "READY rows whose attempts are used up.", service),
 		oldestDue:   describe("oldest_due_seconds", "How long the oldest due row has been due.", service),
 		oldestReady: describe("oldest_ready_seconds", "Age of the oldest READY row.", service),
 		up:          describe("rows_up", "Whether the last read of the table's figures succeeded."),
@@ -41,7 +42,7 @@ func newRows(cfg Config) *rows {
 }
 
 func (r *rows) describe(to chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{r.count, r.due, r.oldestDue, r.oldestReady, r.up, r.readAt} {
+	for _, d := range []*prometheus.Desc{r.count, r.due, r.exhausted, r.oldestDue, r.oldestReady, r.up, r.readAt} {
 		to <- d
 	}
 }
@@ -60,6 +61,7 @@ func (r *rows) collect(to chan<- prometheus.Metric) {
 		gauge(r.count, float64(st.Ready), service, "ready")
 		gauge(r.count, float64(st.Dead), service, "dead")
 		gauge(r.due, float64(st.Due), service)
+		gauge(r.exhausted, float64(st.Exhausted), service)
 		gauge(r.oldestDue, st.OldestDue.Seconds(), service)
 		gauge(r.oldestReady, st.OldestReady.Seconds(), service)
 	}

@@ -193,11 +193,15 @@ func plain(s string) string {
 
 // AlertCommand is the shell line that lists the rows of an alert's group.
 func AlertCommand(a *Alert) string {
-	status := Ready
-	if a.Kind == AlertDead {
-		status = Dead
+	which := "--status " + string(Ready)
+	switch a.Kind {
+	case AlertDead:
+		which = "--status " + string(Dead)
+	case AlertExhausted:
+		which = "--exhausted"
+	default: // they wait
 	}
-	line, _ := alertLine("transmsg messages list --status "+string(status), a)
+	line, _ := alertLine("transmsg messages list "+which, a)
 	return line
 }
 

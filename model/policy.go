@@ -13,6 +13,7 @@ const (
 	DefaultMaxDelay    = 5 * time.Minute
 	DefaultJitter      = 0.2
 	DefaultMaxAttempts = 10
+	DefaultMinDeadAge  = time.Hour
 )
 
 // Policy says how long to wait after a failure and when to give up. It is a plain
@@ -28,12 +29,17 @@ type Policy struct {
 	// Jitter spreads each delay by up to this share either way, 0 to 1: 0.2 means 20 %.
 	// Zero means the default of 0.2; -1 means none.
 	Jitter float64
-	// MaxAttempts is the number of sends answered with a failure about the message
-	// itself after which it goes DEAD. At least 1. Defaults to 10.
+	// MaxAttempts is the number of sends answered with a failure about the message itself
+	// after which a person is told of it, and after which it goes DEAD once it is as old as
+	// MinDeadAge. At least 1. Defaults to 10.
 	MaxAttempts int
-	// MaxAge is the age, from the row's first answered failure since it was stored or replayed,
-	// from which a failed send makes it DEAD whatever its attempts; a first answer never does.
-	// Zero means no limit.
+	// MinDeadAge is the least age, from the row's first answered failure since it was stored or
+	// replayed, at which used-up attempts make it DEAD: a node of the broker that is down, or a
+	// queue that is full, answers as a missing binding does. Until then it is sent on at the
+	// longest delay. Zero means the default of 1 h; -1 means none, the plain rule of attempts.
+	MinDeadAge time.Duration
+	// MaxAge is the age, counted in the same way, from which a failed send makes it DEAD whatever
+	// its attempts; a first answer never does. Not below MinDeadAge. Zero means no limit.
 	MaxAge time.Duration
 }
 
@@ -54,6 +60,9 @@ func (p Policy) WithDefaults() Policy {
 	if p.MaxAttempts == 0 {
 		p.MaxAttempts = DefaultMaxAttempts
 	}
+	if p.MinDeadAge == 0 {
+		p.MinDeadAge = DefaultMinDeadAge
+	}
 	return p
 }
 
@@ -71,8 +80,13 @@ func (p Policy) Validate() error {
 		return fmt.Errorf("policy: Jitter %v must be 0 to 1, or -1 for none", p.Jitter)
 	case p.MaxAttempts < 1:
 		return fmt.Errorf("policy: MaxAttempts %d must be at least 1", p.MaxAttempts)
+	case p.MinDeadAge < 0 && p.MinDeadAge != -1:
+		return fmt.Errorf("policy: MinDeadAge %v must not be negative, or -1 for none", p.MinDeadAge)
 	case p.MaxAge < 0:
 		return fmt.Errorf("policy: MaxAge %v must not be negative", p.MaxAge)
+	case p.MaxAge > 0 && p.MaxAge < p.MinDeadAge:
+		return fmt.Errorf("policy: MaxAge %v must not be below MinDeadAge %v: rows would go DEAD before they may; "+
+			"raise the one, or lower the other (-1 is none)", p.MaxAge, p.MinDeadAge)
 	}
 	return nil
 }
@@ -100,8 +114,15 @@ func (p Policy) Delay(failures int, r float64) time.Duration {
 	return max(delay, time.Millisecond)
 }
 
-// Exhausted reports whether a row with this many counted attempts and this age is out
-// of tries.
-func (p Policy) Exhausted(attempts int, age time.Duration) bool {
-	return attempts >= p.MaxAttempts || (p.MaxAge > 0 && age >= p.MaxAge)
+// LongestDelay is the largest that [Policy.Delay] comes to: that of a row whose attempts are
+// used up and that may not go DEAD yet. r is as there.
+func (p Policy) LongestDelay(r float64) time.Duration { return p.Delay(math.MaxInt, r) }
+
+// Exhausted reports whether this many counted attempts are all that a row has.
+func (p Policy) Exhausted(attempts int) bool { return attempts >= p.MaxAttempts }
+
+// GivesUp reports whether a row with this many counted attempts and this age, both as they are
+// with a failure that has just been answered, goes DEAD.
+func (p Policy) GivesUp(attempts int, age time.Duration) bool {
+	return (p.Exhausted(attempts) && age >= p.MinDeadAge) || (p.MaxAge > 0 && age >= p.MaxAge)
 }

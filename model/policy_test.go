@@ -138,6 +138,13 @@ func TestPolicyValidateNamesFieldValueAndBound(t *testing.T) {
 		{"jitter NaN", func(p *model.Policy) { p.Jitter = math.NaN() }, "Jitter NaN must be"},
 		{"attempts negative", func(p *model.Policy) { p.MaxAttempts = -1 }, "MaxAttempts -1 must be at least 1"},
 		{"age negative", func(p *model.Policy) { p.MaxAge = -time.Second }, "MaxAge -1s must not be negative"},
+		{"no least age", func(p *model.Policy) { p.MinDeadAge, p.MaxAge = -1, time.Second }, ""},
+		{"least age negative", func(p *model.Policy) { p.MinDeadAge = -2 }, "MinDeadAge -2ns must not be negative"},
+		{"ages equal", func(p *model.Policy) { p.MaxAge = time.Hour }, ""},
+		{
+			"greatest age below the least", func(p *model.Policy) { p.MaxAge = time.Hour - time.Second },
+			"MaxAge 59m59s must not be below MinDeadAge 1h0m0s",
+		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
@@ -160,21 +167,26 @@ func TestPolicyValidateNamesFieldValueAndBound(t *testing.T) {
 func TestPolicyWithDefaultsKeepsWhatIsSet(t *testing.T) {
 	t.Parallel()
 	set := model.Policy{
-		BaseDelay: time.Minute, Multiplier: 3, MaxDelay: time.Hour, Jitter: -1, MaxAttempts: 4, MaxAge: time.Hour,
+		BaseDelay: time.Minute, Multiplier: 3, MaxDelay: time.Hour, Jitter: -1, MaxAttempts: 4, MinDeadAge: time.Minute,
+		MaxAge: time.Hour,
 	}
 	if got := set.WithDefaults(); got != set {
 		t.Errorf("got %+v, want %+v", got, set)
 	}
-	want := model.Policy{BaseDelay: time.Second, Multiplier: 2, MaxDelay: 5 * time.Minute, Jitter: 0.2, MaxAttempts: 10}
+	want := model.Policy{
+		BaseDelay: time.Second, Multiplier: 2, MaxDelay: 5 * time.Minute, Jitter: 0.2, MaxAttempts: 10,
+		MinDeadAge: time.Hour,
+	}
 	if got := (model.Policy{}).WithDefaults(); got != want {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
 }
 
-func TestPolicyExhausted(t *testing.T) {
+func TestE4_PolicyGivesUpByAttemptsAndAge(t *testing.T) {
 	t.Parallel()
-	p := model.Policy{MaxAttempts: 3, MaxAge: time.Hour}
-	unlimited := model.Policy{MaxAttempts: 3}
+	p := model.Policy{MaxAttempts: 3, MinDeadAge: time.Minute, MaxAge: time.Hour}
+	unlimited := model.Policy{MaxAttempts: 3, MinDeadAge: time.Minute}
+	plain := model.Policy{MaxAttempts: 3, MinDeadAge: -1}
 	for _, tc := range []struct {
 		name     string
 		policy   model.Policy
@@ -184,15 +196,21 @@ func TestPolicyExhausted(t *testing.T) {
 	}{
 		{"fresh", p, 0, 0, false},
 		{"one left", p, 2, time.Hour - 1, false},
-		{"out of attempts", p, 3, 0, true},
+		{"out of attempts, young", p, 3, time.Minute - 1, false},
+		{"out of attempts, old enough", p, 3, time.Minute, true},
 		{"too old", p, 0, time.Hour, true},
 		{"no limit of age", unlimited, 2, 1 << 62, false},
+		{"attempts alone", plain, 3, 0, true},
+		{"attempts alone, one left", plain, 2, 1 << 62, false},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			if got := tc.policy.Exhausted(tc.attempts, tc.age); got != tc.want {
+			if got := tc.policy.GivesUp(tc.attempts, tc.age); got != tc.want {
 				t.Errorf("got %v, want %v", got, tc.want)
 			}
 		})
+	}
+	if p := p.WithDefaults(); p.LongestDelay(0.5) != p.MaxDelay || p.LongestDelay(0) != p.MaxDelay*4/5 {
+		t.Errorf("longest delay %v to %v, want %v less its jitter", p.LongestDelay(0), p.LongestDelay(0.5), p.MaxDelay)
 	}
 }

@@ -25,7 +25,9 @@ const (
 )
 
 // demoPolicy tries again quickly, so that the whole life of a message fits into a demo.
-var demoPolicy = model.Policy{BaseDelay: 300 * time.Millisecond, MaxDelay: 5 * time.Second, MaxAttempts: 4}
+var demoPolicy = model.Policy{
+	BaseDelay: 300 * time.Millisecond, MaxDelay: 5 * time.Second, MaxAttempts: 4, MinDeadAge: -1,
+}
 
 type demoOptions struct {
 	amqp     amqpOptions

@@ -47,10 +47,11 @@ func (a *app) replayCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "replay [ID...]",
 		Short: "Make DEAD messages READY again, for the compensator to send",
-		Long: "Makes DEAD messages READY again, with their attempts at zero and their history kept. Due times are\n" +
-			"spread: at a tenth of --rate first, at all of it after 30 s. A message that somebody else replays at\n" +
-			"the same time is replayed once, and counted by one of the two. Shows what it would do unless --yes\n" +
-			"is given. With ids and a filter, both must match.",
+		Long: "Makes DEAD messages READY again, with their attempts at zero and their history kept; with\n" +
+			"--exhausted READY ones whose attempts are used up. Due times are spread: at a tenth of --rate first,\n" +
+			"at all of it after 30 s. A message that somebody else replays at the same time is replayed once, and\n" +
+			"counted by one of the two. Shows what it would do unless --yes is given. With ids and a filter, both\n" +
+			"must match.",
 		Example: "  transmsg messages replay --service orders --code 312 --reason 'queue was missing'\n" +
 			"  transmsg messages replay 01890000-0000-7000-8000-000000000001 --yes",
 	}
@@ -64,10 +65,14 @@ func (a *app) replayCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		if sel.Filter.Status == model.Ready {
-			return usagef("--status READY: only DEAD messages are replayed; READY ones are sent without help")
+		switch {
+		case sel.Filter.Exhausted:
+		case sel.Filter.Status == model.Ready:
+			return usagef("--status READY: only DEAD messages are replayed; READY ones are sent without help; " +
+				"--exhausted is for those whose attempts are used up")
+		default:
+			sel.Filter.Status = model.Dead
 		}
-		sel.Filter.Status = model.Dead
 		return a.act(ctx, cmd, &o, sel, act{
 			"replay", "replayed",
 			func(ctx context.Context, s *gormstore.Store, what model.Act) (int, error) {

@@ -41,7 +41,7 @@ func TestB1_NamesThatEqualSecretsStay(t *testing.T) {
 	var out, errs syncBuffer
 	code := run(t.Context(), []string{
 		"publish", "--jsonl", "-", "--store", store, "--amqp", broker, "--service", names["service"],
-		"--max-attempts", "1", "--log-level", "debug",
+		"--max-attempts", "1", "--min-dead-age", "0", "--log-level", "debug",
 	}, strings.NewReader(in), &out, &errs)
 	if code != exitKept {
 		t.Fatalf("publish: exit %d: %s", code, errs.String())

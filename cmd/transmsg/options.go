@@ -71,8 +71,11 @@ func (o *policyOptions) bind(fs *pflag.FlagSet) {
 	set.DurationVar(&o.MaxDelay, "max-delay", model.DefaultMaxDelay, "largest delay, not below --base-delay")
 	set.Float64Var(&o.Jitter, "jitter", model.DefaultJitter, "spread of the delay, 0 to 1: 0.2 is 20 % either way")
 	set.IntVar(&o.MaxAttempts, "max-attempts", model.DefaultMaxAttempts,
-		"failed attempts after which a message is DEAD, at least 1")
-	set.DurationVar(&o.MaxAge, "max-age", 0, "age from which a failed message is DEAD; 0 is without limit")
+		"failed attempts after which a message is alerted, and DEAD once it is old enough; at least 1")
+	set.DurationVar(&o.MinDeadAge, "min-dead-age", model.DefaultMinDeadAge,
+		"least time since its first failure before --max-attempts make a message DEAD; 0 is none")
+	set.DurationVar(&o.MaxAge, "max-age", 0,
+		"time since its first failure from which a message is DEAD, not below --min-dead-age; 0 is without limit")
 	fs.AddFlagSet(settings(set))
 }
 
@@ -91,11 +94,19 @@ func (o *policyOptions) policy() (model.Policy, error) {
 		return p, usagef("--jitter %v must be 0 to 1", p.Jitter)
 	case p.MaxAttempts < 1:
 		return p, usagef("--max-attempts %d must be at least 1", p.MaxAttempts)
+	case p.MinDeadAge < 0:
+		return p, usagef("--min-dead-age %v must not be negative", p.MinDeadAge)
 	case p.MaxAge < 0:
 		return p, usagef("--max-age %v must not be negative", p.MaxAge)
+	case p.MaxAge > 0 && p.MaxAge < p.MinDeadAge:
+		return p, usagef("--max-age %v must not be below --min-dead-age %v: messages would go DEAD before they may",
+			p.MaxAge, p.MinDeadAge)
 	}
 	if p.Jitter == 0 {
 		p.Jitter = -1 // the library's word for none
+	}
+	if p.MinDeadAge == 0 {
+		p.MinDeadAge = -1 // as well
 	}
 	return p, nil
 }

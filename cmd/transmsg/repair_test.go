@@ -84,6 +84,7 @@ func publishDead(t *testing.T, store, broker string, n int) {
 	var out, errs syncBuffer
 	code := run(t.Context(), []string{
 		"publish", "--jsonl", "-", "--amqp", broker, "--store", store, "--service", "shop", "--max-attempts", "1",
+		"--min-dead-age", "0",
 	}, strings.NewReader(in.String()), &out, &errs)
 	if rows := listed(t, store); code != exitKept || rows != n {
 		t.Fatalf("publish: exit %d, %d rows, want %d and %d: %s", code, rows, exitKept, n, errs.String())

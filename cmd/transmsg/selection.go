@@ -28,6 +28,7 @@ func (o *filterFlags) bind(fs *pflag.FlagSet, statuses string) {
 	fs.StringVar(&o.f.RoutingKey, "routing-key", "", "only with this routing key")
 	fs.StringVar(&o.f.Key, "key", "", "only with this business key")
 	fs.StringVar(&o.code, "code", "", "only with this last cause, such as 312, 404 or nack")
+	fs.BoolVar(&o.f.Exhausted, "exhausted", false, "only READY ones whose attempts are used up")
 	fs.DurationVar(&o.f.OlderThan, "older-than", 0, "only stored at least this long ago")
 }
 
@@ -41,6 +42,12 @@ func (o *filterFlags) filter() (model.Filter, error) {
 	case "", model.Ready, model.Dead:
 	default:
 		return o.f, usagef("--status %q must be READY or DEAD", o.status)
+	}
+	if o.f.Exhausted && o.f.Status == model.Dead {
+		return o.f, usagef("--exhausted and --status %s: only READY messages are exhausted", o.status)
+	}
+	if o.f.Exhausted {
+		o.f.Status = model.Ready
 	}
 	o.f.Code = model.Code(o.code)
 	for _, name := range append([]string{"status"}, narrowing...) {
@@ -78,6 +85,9 @@ func (o *selectionFlags) selection(ids []string) (model.Selection, error) {
 		return sel, err
 	}
 	narrowed := ""
+	if o.f.Exhausted { // given as false it narrows nothing
+		narrowed = "--exhausted"
+	}
 	for _, name := range narrowing {
 		if o.fs.Changed(name) {
 			narrowed = cmp.Or(narrowed, "--"+name)

@@ -32,7 +32,7 @@ func (a *app) statsCommand() *cobra.Command {
 		if a.jsonOut {
 			for _, st := range stats {
 				if err := printJSON(a.stdout, jsonStats{
-					Service: st.Service, Ready: st.Ready, Due: st.Due, Dead: st.Dead,
+					Service: st.Service, Ready: st.Ready, Due: st.Due, Dead: st.Dead, Exhausted: st.Exhausted,
 					OldestDueSeconds: seconds(st.OldestDue), OldestReadySeconds: seconds(st.OldestReady),
 				}); err != nil {
 					return err
@@ -45,10 +45,10 @@ func (a *app) statsCommand() *cobra.Command {
 			return nil
 		}
 		w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
-		fmt.Fprintln(w, "SERVICE\tREADY\tDUE NOW\tDEAD\tOLDEST DUE\tOLDEST READY")
+		fmt.Fprintln(w, "SERVICE\tREADY\tDUE NOW\tEXHAUSTED\tDEAD\tOLDEST DUE\tOLDEST READY")
 		for _, st := range stats {
-			fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%s\t%s\n", printable(st.Service), st.Ready, st.Due, st.Dead,
-				rough(st.OldestDue), rough(st.OldestReady))
+			fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%d\t%s\t%s\n", printable(st.Service), st.Ready, st.Due, st.Exhausted,
+				st.Dead, rough(st.OldestDue), rough(st.OldestReady))
 		}
 		if err := w.Flush(); err != nil {
 			return fmt.Errorf("write stats: %w", err)
@@ -64,6 +64,7 @@ type jsonStats struct {
 	Ready              int64   `json:"ready"`
 	Due                int64   `json:"due"`
 	Dead               int64   `json:"dead"`
+	Exhausted          int64   `json:"exhausted"`
 	OldestDueSeconds   float64 `json:"oldest_due_seconds"`
 	OldestReadySeconds float64 `json:"oldest_ready_seconds"`
 }

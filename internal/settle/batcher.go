@@ -71,7 +71,7 @@ type Result struct {
 	// case it has to be inserted again.
 	Row     *model.TransMessage
 	Outcome model.Outcome
-	// Age is the time since the row was stored or last replayed.
+	// Age is as in [Facts].
 	Age time.Duration
 	// Delay is the least time until a row whose outcome is Deferred or Unknown is due again.
 	// Other outcomes have the policy's delay.

@@ -27,6 +27,9 @@ type Decision struct {
 	Status                       model.Status
 	Delay                        time.Duration
 	AttemptsDelta, FailuresDelta int
+	// Exhausted says that the attempts are used up and that the row stays READY all the same,
+	// being too young: it is worth an alert.
+	Exhausted bool
 }
 
 // Decide maps an outcome to what becomes of the row. It is pure: r is the random number
@@ -41,9 +44,10 @@ type Decision struct {
 //	unknown by a close  READY             +1        the base delay
 //	deferred            READY                       now, or Outcome.Wait
 //
-// A row whose attempts or age are used up by a counted attempt goes DEAD instead. An
-// outcome without an answer about the message itself (unknown, deferred) never makes a
-// row DEAD: an outage must not.
+// A counted attempt makes a row DEAD instead that has none left and is as old as the policy's
+// MinDeadAge, or as old as its MaxAge. One that has none left and is younger stays READY, due
+// after the longest delay, and its alert is owed. An outcome without an answer about the message
+// itself (unknown, deferred) never makes a row DEAD: an outage must not.
 func Decide(o model.Outcome, f Facts, p model.Policy, r float64) Decision {
 	d := Decision{Status: model.Ready}
 	switch o.Kind {
@@ -51,11 +55,14 @@ func Decide(o model.Outcome, f Facts, p model.Policy, r float64) Decision {
 		return Decision{Delete: true}
 	case model.Nacked, model.Returned, model.Refused:
 		d.AttemptsDelta, d.FailuresDelta = 1, 1
-		if (o.Kind == model.Refused && o.Permanent) || p.Exhausted(f.Attempts+1, f.Age) {
+		switch attempts := f.Attempts + 1; {
+		case (o.Kind == model.Refused && o.Permanent) || p.GivesUp(attempts, f.Age):
 			d.Status = model.Dead
-			return d
+		case p.Exhausted(attempts):
+			d.Exhausted, d.Delay = true, p.LongestDelay(r)
+		default:
+			d.Delay = p.Delay(f.Failures+1, r)
 		}
-		d.Delay = p.Delay(f.Failures+1, r)
 	case model.Unknown:
 		d.FailuresDelta = 1
 		if o.Code == model.CodeClosed || o.Code == model.CodeSuspect || o.Code == model.CodeWrite {

@@ -10,7 +10,7 @@ import (
 
 func TestDecide(t *testing.T) {
 	t.Parallel()
-	policy := model.Policy{Jitter: -1, MaxAttempts: 3, MaxAge: time.Hour}.WithDefaults()
+	policy := model.Policy{Jitter: -1, MaxAttempts: 3, MinDeadAge: -1, MaxAge: time.Hour}.WithDefaults()
 	fresh := settle.Facts{}
 	tests := []struct {
 		name  string
@@ -105,7 +105,7 @@ func TestDecide(t *testing.T) {
 // Whatever the counts, an outage never makes a row DEAD (C44).
 func TestC44_OutageSpendsNoAttempt(t *testing.T) {
 	t.Parallel()
-	policy := model.Policy{MaxAttempts: 1, MaxAge: time.Second}.WithDefaults()
+	policy := model.Policy{MaxAttempts: 1, MinDeadAge: -1, MaxAge: time.Second}.WithDefaults()
 	for _, code := range []model.Code{model.CodeClosed, model.CodeTimeout, model.CodeWrite, model.CodeSuspect} {
 		for n := range 1000 {
 			d := settle.Decide(model.Outcome{Kind: model.Unknown, Code: code},
@@ -114,5 +114,52 @@ func TestC44_OutageSpendsNoAttempt(t *testing.T) {
 				t.Fatalf("%s after %d failures: got %+v, want READY and no attempt", code, n, d)
 			}
 		}
+	}
+}
+
+// Attempts alone make no row DEAD that is younger than MinDeadAge: it is sent on at the longest
+// delay, and its alert is owed from the moment when they are used up (E4).
+func TestE4_AttemptsAloneMakeNoYoungRowDead(t *testing.T) {
+	t.Parallel()
+	p := model.Policy{Jitter: -1, MaxAttempts: 3, MaxDelay: time.Minute}.WithDefaults()
+	returned := model.Outcome{Kind: model.Returned, Code: model.CodeNoRoute}
+	refused := model.Outcome{Kind: model.Refused, Code: model.CodeOther}
+	forGood := model.Outcome{Kind: model.Refused, Code: model.CodePrecondition, Permanent: true}
+	unknown := model.Outcome{Kind: model.Unknown, Code: model.CodeTimeout}
+	ready := func(delay time.Duration) settle.Decision {
+		return settle.Decision{Status: model.Ready, Delay: delay, AttemptsDelta: 1, FailuresDelta: 1}
+	}
+	exhausted, dead := ready(time.Minute), ready(0)
+	exhausted.Exhausted, dead.Status = true, model.Dead
+	tests := []struct {
+		name     string
+		o        model.Outcome
+		attempts int
+		age      time.Duration
+		maxAge   time.Duration
+		want     settle.Decision
+	}{
+		{"one left, old", returned, 1, 2 * time.Hour, 0, ready(2 * time.Second)},
+		{"used up, first answer", returned, 2, 0, 0, exhausted},
+		{"used up, refused", refused, 2, 0, 0, exhausted},
+		{"used up for long, a moment too young", returned, 50, time.Hour - 1, 0, exhausted},
+		{"used up and old", returned, 2, time.Hour, 0, dead},
+		{"used up for long and old", returned, 50, time.Hour, 0, dead},
+		{"refused for good, young", forGood, 0, 0, 0, dead},
+		{"too old, attempts left", returned, 0, 2 * time.Hour, 2 * time.Hour, dead},
+		{"used up, unanswered", unknown, 50, time.Hour, 0, settle.Decision{
+			Status: model.Ready, Delay: time.Minute, FailuresDelta: 1,
+		}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			p := p
+			p.MaxAge = tt.maxAge
+			f := settle.Facts{Attempts: tt.attempts, Failures: tt.attempts, Age: tt.age}
+			if got := settle.Decide(tt.o, f, p, 0.5); got != tt.want {
+				t.Errorf("got %+v, want %+v", got, tt.want)
+			}
+		})
 	}
 }

@@ -73,7 +73,7 @@ func (w *walk) newBatcher(actor string) {
 		Store: w.store, Instance: actor,
 		Policy: model.Policy{
 			BaseDelay: baseDelay * time.Minute, MaxDelay: maxDelay * time.Minute, Multiplier: 2, Jitter: -1,
-			MaxAttempts: maxAttempts,
+			MaxAttempts: maxAttempts, MinDeadAge: -1,
 		},
 	})
 }

@@ -90,7 +90,8 @@ func (f *alertFlood) start() (err error) {
 	f.starts++
 	generic := func(name string) string { return "generic+" + f.sinks[name].url }
 	args := append([]string{
-		"--interval", "100ms", "--max-attempts", "1", "--base-delay", "100ms", "--max-delay", "200ms",
+		"--interval", "100ms", "--max-attempts", "1", "--min-dead-age", "0",
+		"--base-delay", "100ms", "--max-delay", "200ms",
 		"--alert-window", alertsWindow.String(), "--alert-webhook", f.sinks["bad"].url,
 		"--alert-url", generic("chat") + " " + generic("good"),
 	}, f.exempt...)

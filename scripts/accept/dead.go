@@ -84,7 +84,8 @@ func (d *dead) prepare(ctx context.Context) (err error) {
 func (d *dead) start() (err error) {
 	d.starts++
 	d.now, err = d.replica(d.binary, fmt.Sprintf("dead-%d", d.starts), "--interval", "100ms",
-		"--rate", fmt.Sprint(deadRate), "--max-attempts", fmt.Sprint(1+d.Rand.IntN(3)), "--base-delay", "100ms",
+		"--rate", fmt.Sprint(deadRate), "--max-attempts", fmt.Sprint(1+d.Rand.IntN(3)), "--min-dead-age", "0",
+		"--base-delay", "100ms",
 		"--alert-webhook", d.hook.url, "--alert-webhook-secret", string(d.hook.secret), "--alert-window", "5s",
 		"--confirm-timeout", "5s")
 	return err

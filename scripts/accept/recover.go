@@ -147,6 +147,7 @@ func (r *recovery) start() error {
 	r.url = through
 	defer func() { r.url = direct }()
 	r.all, err = r.replicas("recover", 1, "--rate", fmt.Sprint(r.rate), "--max-attempts", fmt.Sprint(recoverAttempts),
+		"--min-dead-age", "0",
 		"--interval", "50ms", "--base-delay", (time.Second / recoverScale).String(),
 		"--max-delay", (5 * time.Minute / recoverScale).String())
 	return err

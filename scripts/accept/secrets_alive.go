@@ -116,7 +116,8 @@ func (s *secrets) runner(ctx context.Context) (*secretRun, error) {
 		"--alert-webhook", c.hook.url, "--alert-webhook-secret", c.canaries["the webhook"], "--alert-window", "1s",
 		"--alert-url", s.shoutrrrURL(),
 		"--redis", "redis://" + url.UserPassword("", secret).String() + "@" + c.redis.Addr() + "/0", "--lock-ttl", "1s",
-		"--http", c.http, "--interval", "100ms", "--max-attempts", "2", "--base-delay", "100ms", "--log-level", "debug",
+		"--http", c.http, "--interval", "100ms", "--max-attempts", "2", "--min-dead-age", "0",
+		"--base-delay", "100ms", "--log-level", "debug",
 		"--log-format", []string{"json", "text"}[s.Rand.IntN(2)],
 	}
 	r, err := s.bareReplica(s.binary, "secrets", args...)

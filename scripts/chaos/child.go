@@ -38,7 +38,7 @@ const (
 // policy lets a row survive any one fault and lets what is never routable die within a
 // minute.
 func policy() model.Policy {
-	return model.Policy{BaseDelay: 250 * time.Millisecond, MaxDelay: 3 * time.Second, MaxAttempts: 12}
+	return model.Policy{BaseDelay: 250 * time.Millisecond, MaxDelay: 3 * time.Second, MaxAttempts: 12, MinDeadAge: -1}
 }
 
 // childSpec is what a process is told.

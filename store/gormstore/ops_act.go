@@ -25,7 +25,8 @@ const (
 // "replay" event tells actor, reason and selection. It works in batches of at most 500,
 // each committed by itself, and looks at every row again under its lock: of two calls at
 // the same time each row is replayed, and counted, by one. Rows that are not DEAD are
-// passed over; the filter's status must be DEAD or empty.
+// passed over; the filter's status must be DEAD or empty. With the filter's Exhausted it is
+// about READY rows whose attempts are used up instead: those that are being sent stay.
 //
 // With a rate, in rows a second, the due times are spread: slowly at first, as after an
 // outage, and at the full rate after 30 s. Zero makes all rows due now.
@@ -35,11 +36,12 @@ func (s *Store) Replay(ctx context.Context, a model.Act, rate float64) (int, err
 	if err := checkRate(rate); err != nil {
 		return 0, fmt.Errorf("gormstore: replay: %w", err)
 	}
-	if a.Filter.Status == model.Ready {
-		return 0, errors.New("gormstore: replay: only DEAD rows can be replayed, got status READY")
+	if a.Filter.Status == model.Ready && !a.Filter.Exhausted {
+		return 0, errors.New("gormstore: replay: only DEAD rows and those with attempts used up can be replayed, " +
+			"got status READY")
 	}
 	return s.act(ctx, "replay", a, func(tx dbTx, a *model.Act, ids []string, done int) (int, error) {
-		found, err := s.lockRows(ctx, tx, ids, a.Filter, "")
+		found, err := s.lockRows(ctx, tx, ids, a.Filter, " AND NOT "+s.d.leased())
 		if err != nil || len(found) == 0 {
 			return 0, err
 		}
@@ -58,7 +60,7 @@ func (s *Store) makeReady(ctx context.Context, tx dbTx, ids []string, done int, 
 		"failures = 0, claims = 0, version = version+1, epoch = epoch+1, claimed_by = '', first_failed_at = 0, "+
 		"lone_claims = 0, lone_since = 0, closes = 0, closes_since = 0, next_attempt_at = "+
 		s.d.later(s.d.now+"+"+delay, "not_before")+", replayed_at = "+s.d.now+", updated_at = "+s.d.now+
-		" WHERE id "+cond+" AND status = 'DEAD'"), args...))
+		" WHERE id "+cond), args...))
 	return changedAll(n, err, len(ids))
 }
 
@@ -119,8 +121,8 @@ func (s *Store) deleteLocked(ctx context.Context, tx dbTx, found []lockedRow) er
 	return changedAll(n, err, len(found))
 }
 
-// act picks the rows, DEAD ones unless the filter names a status, and hands them to do,
-// one transaction for each batch.
+// act picks the rows, DEAD ones unless the filter names a status or used-up attempts, and hands
+// them to do, one transaction for each batch.
 func (s *Store) act(
 	ctx context.Context, op string, a model.Act,
 	do func(tx dbTx, a *model.Act, ids []string, done int) (int, error),
@@ -133,9 +135,8 @@ func (s *Store) act(
 		return 0, fmt.Errorf("gormstore: %s: %w", op, err)
 	}
 	// After the check above: a selection that names nothing must not become all DEAD rows.
-	if a.Selection = sel; sel.Filter.Status == "" {
-		a.Filter.Status = model.Dead
-	}
+	a.Selection = sel
+	a.Filter.Status = statusOf(sel.Filter)
 	list, _, err := s.pick(ctx, a.Selection)
 	if err != nil {
 		return 0, s.wrap(op, err)
@@ -156,6 +157,17 @@ func (s *Store) act(
 		}
 	}
 	return total, nil
+}
+
+// statusOf is the status that a filter is about where one must be.
+func statusOf(f model.Filter) model.Status {
+	switch {
+	case f.Status != "":
+		return f.Status
+	case f.Exhausted:
+		return model.Ready
+	}
+	return model.Dead
 }
 
 // actEvents writes one line for each row of an act.

@@ -10,7 +10,7 @@ import (
 )
 
 // Groups counts the matching rows by service, exchange, routing key and last code, most
-// rows first. The status defaults to DEAD; the limit bounds the groups, 1 to 10,000, and
+// rows first. The status defaults to DEAD, or with Exhausted to READY; the limit bounds the groups, 1 to 10,000, and
 // defaults to 100.
 func (s *Store) Groups(ctx context.Context, f model.Filter) ([]model.Group, error) {
 	if f.Limit == 0 {
@@ -19,9 +19,7 @@ func (s *Store) Groups(ctx context.Context, f model.Filter) ([]model.Group, erro
 	if f.Limit < 1 || f.Limit > maxListRows {
 		return nil, fmt.Errorf("gormstore: groups: Limit %d must be 1 to %d", f.Limit, maxListRows)
 	}
-	if f.Status == "" {
-		f.Status = model.Dead
-	}
+	f.Status = statusOf(f)
 	out, err := s.groups(ctx, f)
 	if err == nil {
 		err = s.sampleKeys(ctx, out)

@@ -171,6 +171,27 @@ func testExhausted(t *testing.T, s Store) {
 	wantExhausted(t, s, 1)
 }
 
+// testReplayExhausted: rows whose attempts are used up can be replayed though they are READY, and
+// those that are being sent stay as they are.
+func testReplayExhausted(t *testing.T, s Store) {
+	insert(t, s, func() model.Draft { d := draft("young"); d.Delay = hour; return d }())
+	waiting, sending := exhaust(t, s, hour), exhaust(t, s, 0)
+	claim(t, s, func(c *model.Claim) { c.Service = sending.Service })
+	act := model.Act{Actor: actor, Selection: model.Selection{Filter: model.Filter{Exhausted: true}}}
+	if n, err := s.Replay(bound(t), act, 0); err != nil || n != 1 {
+		t.Fatalf("replayed %d, %v, want the one that nobody sends", n, err)
+	}
+	got, _ := show(t, s, waiting.ID)
+	if got.Status != model.Ready || got.Attempts != 0 || got.Epoch != waiting.Epoch+1 ||
+		got.NextAttemptAt > got.UpdatedAt {
+		t.Errorf("after the replay: %+v", got)
+	}
+	if got, _ := show(t, s, sending.ID); got.Attempts != 1 || got.Epoch != sending.Epoch {
+		t.Errorf("the one that is being sent: %+v", got)
+	}
+	wantExhausted(t, s, 1)
+}
+
 // testOwedEnds: an acked, edited or dead row owes nothing any more, and what is left of it
 // is swept.
 func testOwedEnds(t *testing.T, s Store) {

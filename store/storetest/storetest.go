@@ -125,6 +125,7 @@ func operations() []part {
 		{"D2_NotBeforeOutlivesActs", testNotBeforeIsKept},
 		{"D3_FirstFailureIsKept", testFirstFailed},
 		{"E4_AnAlertOwedForReadyRows", testExhausted},
+		{"E4_ReplayOfExhaustedRows", testReplayExhausted},
 		{"E4_WhatIsOwedEndsWithItsRow", testOwedEnds},
 		{"E7_RowsThatEndTheirSendersAreClaimedAlone", testLone},
 	}
