@@ -7,8 +7,8 @@ import (
 )
 
 // Execer is the part of a caller's transaction that is borrowed to store messages:
-// *sql.Tx, *sql.Conn, sqlx and gorm's ConnPool have it. It cannot begin, commit or roll
-// back.
+// *sql.Tx, a *sql.Conn after BEGIN, sqlx's and gorm's transactions have it. It cannot begin,
+// commit or roll back.
 type Execer interface {
 	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
 }

@@ -42,8 +42,8 @@ type Store interface {
 	MaxBody() int
 }
 
-// Execer is the part of a transaction that a [Tx] borrows: *sql.Tx, *sql.Conn, sqlx
-// and gorm's ConnPool all have it. It cannot begin, commit or roll back.
+// Execer is the part of a transaction that a [Tx] borrows: *sql.Tx, a *sql.Conn after BEGIN, sqlx
+// and gorm's transactions have it. A handle without an open transaction is refused.
 type Execer = model.Execer
 
 // Sender is what a publisher needs of the AMQP engine; confirms.Sender is one.

@@ -39,7 +39,7 @@ func (t *Tx) Savepoint(ctx context.Context, fn func() error) error {
 	t.savepoints++
 	name := fmt.Sprintf("transmsg_%d", t.savepoints)
 	t.mu.Unlock()
-	if _, err := t.exec.ExecContext(ctx, "SAVEPOINT "+name); err != nil {
+	if _, err := t.direct().ExecContext(ctx, "SAVEPOINT "+name); err != nil {
 		return t.broken("set a savepoint", err)
 	}
 	mark, done := t.Mark(), false
@@ -53,7 +53,7 @@ func (t *Tx) Savepoint(ctx context.Context, fn func() error) error {
 	if err != nil {
 		return errors.Join(err, t.undo(ctx, name, mark))
 	}
-	if _, err := t.exec.ExecContext(ctx, "RELEASE SAVEPOINT "+name); err != nil {
+	if _, err := t.direct().ExecContext(ctx, "RELEASE SAVEPOINT "+name); err != nil {
 		return t.broken("release a savepoint", err)
 	}
 	return nil
@@ -64,12 +64,21 @@ func (t *Tx) undo(ctx context.Context, name string, mark Mark) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), afterCommit)
 	defer cancel()
 	for _, statement := range []string{"ROLLBACK TO SAVEPOINT ", "RELEASE SAVEPOINT "} {
-		if _, err := t.exec.ExecContext(ctx, statement+name); err != nil {
+		if _, err := t.direct().ExecContext(ctx, statement+name); err != nil {
 			return t.broken("roll back to a savepoint", err)
 		}
 	}
 	t.RolledBackTo(mark)
 	return nil
+}
+
+// direct is the handle for statements that a server may not prepare, where the store knows one
+// below the caller's.
+func (t *Tx) direct() Execer {
+	if d, ok := t.p.cfg.Store.(interface{ Direct(Execer) Execer }); ok {
+		return d.Direct(t.exec)
+	}
+	return t.exec
 }
 
 // broken is the error for a statement on the caller's handle that left the transaction in

@@ -13,7 +13,7 @@ func ofStore() []mutant {
 		{settle, "COLLATE ascii_bin AND t.version = v.version ", "COLLATE ascii_bin "},
 		{settle, "WHERE t.id = v.id AND t.version = v.version\"", "WHERE t.id = v.id\""},
 	}}
-	return append(ofKeys(), append(ofClaim(), []mutant{
+	return append(append(ofKeys(), ofHandles()...), append(ofClaim(), []mutant{
 		fence,
 		one("store/discarded-rows-come-back", "store/gormstore/restore.go",
 			"ok && discarded >= t.CreatedAt {", "ok && discarded == math.MaxInt64 {",
@@ -53,6 +53,19 @@ func ofKeys() []mutant {
 		one("store/settle-without-epoch", "store/gormstore/settle.go",
 			"|| f.epoch != list[i].Epoch:", "|| false:",
 			test(storePkg, "TestA2_AnotherLifeOfAnIDIsNotTouched")),
+	}
+}
+
+// ofHandles are handles of callers that are taken for transactions.
+func ofHandles() []mutant {
+	const file = "store/gormstore/txguard.go"
+	return []mutant{
+		one("store/connection-is-a-transaction", file,
+			"dialectPostgres && !isTx:", "dialectPostgres && !isTx && false:",
+			test(storePkg, "TestB4_HandleWithoutATransactionIsRefused")),
+		one("store/sqlite-is-not-asked", file,
+			"case err == nil:\n\t\treturn errNoTx", "case err == nil:\n\t\treturn nil",
+			test(storePkg, "TestB4_InterruptedWriteOnSQLite")),
 	}
 }
 

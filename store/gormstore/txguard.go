@@ -2,25 +2,35 @@ package gormstore
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"strings"
 
 	"github.com/go-sql-driver/mysql"
+	"github.com/jackc/pgx/v5/pgconn"
+	"gorm.io/gorm"
 
 	"github.com/transmsg/transmsg/model"
 )
 
-// errNoTx explains why a row was not stored through a caller's handle.
-var errNoTx = errors.New("no transaction is open on this handle: an earlier error, such as a deadlock, " +
-	"has rolled it back, and a row stored now would stay; run the whole transaction again")
+// What InsertTx stores must be undone when the caller rolls back. It is not where the handle is a
+// pool or a connection without BEGIN, and not after an error that ended the transaction: InnoDB
+// answers a deadlock by rolling all of it back, and SQLite an interrupted write; database/sql does
+// not notice, and the next statement runs in autocommit. So the handle's type is looked at, and the
+// server is asked. On PostgreSQL no error ends a transaction, it refuses everything but its end
+// (25P02): there the type of a transaction is enough, unless the caller ends it by SQL text.
+var (
+	errNoTx = errors.New("no transaction is open on this handle: BEGIN was never called, or an earlier error, " +
+		"such as a deadlock or an interrupted write, has rolled it back, and a row stored now would stay; " +
+		"run the whole transaction again")
+	errPool = errors.New("the handle is a pool of connections and no transaction, and a row stored through it " +
+		"would stay: pass the *sql.Tx, or the tx that gorm's Transaction hands to its function")
+)
 
-// guardTx makes an INSERT for a caller's transaction on MariaDB fail where there is none:
-// InnoDB answers a deadlock by rolling the whole transaction back, database/sql does not
-// notice, and the next statement runs in autocommit. A caller who overlooked the deadlock
-// and then rolls back would have sent a message for nothing. Every tuple is guarded: in a
-// session that is not strict, NULL in an INSERT of several rows becomes the empty id with
-// a warning, and the second of them is a duplicate.
+// guardTx makes an INSERT for a caller's transaction fail on MariaDB where there is none: its id is
+// NULL then. Every tuple is guarded: in a session that is not strict, NULL in an INSERT of several
+// rows becomes the empty id with a warning, and the second of them is a duplicate.
 func (s *Store) guardTx(query string) string {
 	if !s.maria {
 		return query
@@ -28,19 +38,77 @@ func (s *Store) guardTx(query string) string {
 	return strings.ReplaceAll(query, "(?,", "(IF(@@in_transaction,?,NULL),")
 }
 
-// requireTx is guardTx for MySQL, which does not know @@in_transaction: without a
-// transaction a savepoint is gone as soon as it is set, and releasing it is an error. It
-// costs two round trips.
+// requireTx refuses a handle that has no open transaction, as far as guardTx does not. It costs a
+// round trip on MySQL, and on PostgreSQL where the type does not say that it is a transaction.
 func (s *Store) requireTx(ctx context.Context, x model.Execer) error {
-	if s.d.name != dialectMySQL || s.maria {
+	if isPool(x) {
+		return errPool
+	}
+	_, isTx := x.(interface {
+		Commit() error
+		Rollback() error
+	})
+	x = s.Direct(x)
+	switch {
+	case s.d.name == dialectSQLite:
+		return s.askSQLite(ctx, x)
+	case s.d.name == dialectMySQL && !s.maria:
+		return s.askMySQL(ctx, x)
+	case s.d.name == dialectPostgres && !isTx: // refused outside of a transaction
+		_, err := x.ExecContext(ctx, "LOCK TABLE "+s.sql.table+" IN ROW EXCLUSIVE MODE")
+		return s.explainTx(err)
+	}
+	return nil
+}
+
+// isPool recognises *sql.DB, what embeds it, and gorm's pool that prepares statements.
+func isPool(x model.Execer) bool {
+	switch x.(type) {
+	case interface{ Stats() sql.DBStats }, *gorm.PreparedStmtDB:
+		return true
+	}
+	return false
+}
+
+// Direct returns the handle on which a statement without parameters is sent as it is: that below
+// gorm's cache of prepared statements, since MySQL prepares no SAVEPOINT (1295). Other handles
+// come back unchanged.
+func (s *Store) Direct(x model.Execer) model.Execer {
+	if tx, ok := x.(*gorm.PreparedStmtTX); ok && tx.Tx != nil {
+		return tx.Tx
+	}
+	return x
+}
+
+// askMySQL asks MySQL, which does not know @@in_transaction, by what it refuses while a
+// transaction is open. A proxy may accept it by itself: then a savepoint tells, which is gone as
+// soon as it is set where there is no transaction, so that releasing it is an error.
+func (s *Store) askMySQL(ctx context.Context, x model.Execer) error {
+	const inProgress = 1568
+	_, err := x.ExecContext(ctx, "SET TRANSACTION READ WRITE")
+	if my := (*mysql.MySQLError)(nil); errors.As(err, &my) && my.Number == inProgress {
 		return nil
 	}
 	for _, stmt := range []string{"SAVEPOINT transmsg_guard", "RELEASE SAVEPOINT transmsg_guard"} {
-		if _, err := x.ExecContext(ctx, stmt); err != nil {
-			return s.explainTx(err)
+		if err == nil {
+			_, err = x.ExecContext(ctx, stmt)
 		}
 	}
-	return nil
+	return s.explainTx(err)
+}
+
+// askSQLite begins a transaction, which is refused inside of one. Both statements are one text:
+// they run on one connection, and the second not after the first has failed. An end of ctx in
+// between would leave a transaction open.
+func (s *Store) askSQLite(ctx context.Context, x model.Execer) error {
+	_, err := x.ExecContext(context.WithoutCancel(ctx), "BEGIN; ROLLBACK")
+	switch {
+	case err == nil:
+		return errNoTx
+	case strings.Contains(err.Error(), "within a transaction"):
+		return nil
+	}
+	return err
 }
 
 // explainTx adds the reason to the error by which the server says that no transaction is
@@ -48,12 +116,17 @@ func (s *Store) requireTx(ctx context.Context, x model.Execer) error {
 func (s *Store) explainTx(err error) error {
 	const badNull, duplicate, noSavepoint = 1048, 1062, 1305
 	var my *mysql.MySQLError
-	if !errors.As(err, &my) {
-		return err
+	var pg *pgconn.PgError
+	none := false
+	switch {
+	case errors.As(err, &my):
+		none = my.Number == noSavepoint ||
+			s.maria && my.Number == badNull && strings.Contains(my.Message, "'id'") ||
+			s.maria && my.Number == duplicate && strings.Contains(my.Message, " '' ")
+	case errors.As(err, &pg):
+		none = pg.Code == "25P01"
 	}
-	guarded := s.maria && (my.Number == badNull && strings.Contains(my.Message, "'id'") ||
-		my.Number == duplicate && strings.Contains(my.Message, " '' "))
-	if my.Number == noSavepoint || guarded {
+	if none {
 		return fmt.Errorf("%w: %w", errNoTx, err)
 	}
 	return err

@@ -24,6 +24,9 @@ func TestC38_NoRowOutsideTheCallersTransaction(t *testing.T) {
 		if _, err := s.Migrate(t.Context()); err != nil {
 			t.Fatal(err)
 		}
+		if maria && !s.maria {
+			continue // MySQL has one way
+		}
 		s.maria = maria
 		draft := func() model.Draft {
 			m := model.Message{ID: model.NewID(), Exchange: "ex", RoutingKey: "k"}
