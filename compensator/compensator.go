@@ -89,6 +89,7 @@ func (c *Compensator) Run(ctx context.Context) error {
 		wg.Go(func() { n.run(draining, hard) })
 	}
 	wg.Go(func() { c.chores.run(ctx, draining, hard) })
+	wg.Go(func() { (&serviceNames{c: c}).run(ctx) })
 	scheduler.Start()
 
 	<-ctx.Done()

@@ -21,6 +21,8 @@ import (
 	"github.com/transmsg/transmsg/model"
 )
 
+const compensatorName = "compensator"
+
 const defaultHTTP = "127.0.0.1:9467"
 
 // compensatorOptions are the settings of the daemon.
@@ -75,7 +77,7 @@ func (o *compensatorOptions) bind(fs *pflag.FlagSet) {
 func (a *app) compensatorCommand() *cobra.Command {
 	var o compensatorOptions
 	cmd := &cobra.Command{
-		Use:   "compensator",
+		Use:   compensatorName,
 		Short: "Send again what is due, until a signal; run any number of replicas",
 		Long: "Runs until SIGINT or SIGTERM: claims stored messages that are due, sends them with confirms, deletes\n" +
 			"what the broker has taken, and marks DEAD, with an alert in the log, what runs out of attempts.\n" +
@@ -94,6 +96,10 @@ func (a *app) compensate(ctx context.Context, o *compensatorOptions) (err error)
 	log, err := o.log.logger(a)
 	if err != nil {
 		return err
+	}
+	for _, name := range a.overridden {
+		log.WarnContext(ctx, "an environment variable overrides the settings file", "variable", envName(name),
+			"key", name, "file", a.configFile)
 	}
 	cfg, senderCfg, err := o.configs(a, log)
 	if err != nil {

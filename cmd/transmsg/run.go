@@ -28,6 +28,7 @@ type app struct {
 	jsonOut        bool      // --json
 	configFile     string    // --config
 	given          []string  // the flags of the command line, as they can be given again
+	overridden     []string  // settings of the file that the environment overrides
 	started        bool      // a verb's own code has begun: errors are no longer usage errors
 }
 
@@ -109,6 +110,11 @@ func (a *app) verb(f func(ctx context.Context, args []string) error) func(*cobra
 			return err
 		}
 		a.started = true
+		if cmd.Name() != compensatorName { // whose log says it
+			for _, name := range a.overridden {
+				fmt.Fprintf(a.stderr, "%s overrides key %s of %s\n", envName(name), name, a.configFile)
+			}
+		}
 		return f(cmd.Context(), args)
 	}
 }

@@ -58,11 +58,14 @@ func (a *app) loadSettings(cmd *cobra.Command) error {
 			return
 		}
 		value, source := fromEnv[f.Name], "environment variable "+envName(f.Name)
-		if _, ok := fromEnv[f.Name]; !ok {
-			if value, ok = fromFile[f.Name]; !ok {
-				return
-			}
-			source = "key " + f.Name + " of " + a.configFile
+		inFile, filed := fromFile[f.Name]
+		switch _, ok := fromEnv[f.Name]; {
+		case !ok && !filed:
+			return
+		case !ok:
+			value, source = inFile, "key "+f.Name+" of "+a.configFile
+		case filed && inFile != value: // somebody reads the file and wonders
+			a.overridden = append(a.overridden, f.Name)
 		}
 		if err := cmd.Flags().Set(f.Name, value); err != nil {
 			first = usagef("%s: %s", source, flagCause(err))

@@ -9,6 +9,8 @@ func ofCmd() []mutant {
 			"text := fate(id, events)", "text := fate(id, nil)", test(cmdPkg, "TestB7_AGoneMessageIsTold")),
 		one("cmd/bare-header", "cmd/transmsg/messages_groups.go",
 			"if len(groups) == 0 {", "if false {", test(cmdPkg, "TestB7_NoBareHeader")),
+		one("cmd/overridden-unsaid", "cmd/transmsg/settings.go",
+			"a.overridden = append(a.overridden, f.Name)", "_ = f", test(cmdPkg, "TestB2_AnOverriddenSettingIsNamed")),
 		one("cmd/secrets-hidden-everywhere", "cmd/transmsg/redact.go",
 			"io.WriteString(r.out, r.inURLs(string(p)))", "io.WriteString(r.out, r.clean(string(p)))",
 			test(cmdPkg, "TestB1_NamesThatEqualSecretsStay")),

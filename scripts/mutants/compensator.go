@@ -5,6 +5,8 @@ const compensatorPkg = "./compensator/"
 // ofCompensator are faults in the second way of a message, and in the alerts.
 func ofCompensator() []mutant {
 	return []mutant{
+		one("compensator/unnamed-service-unsaid", "compensator/names.go",
+			"n.look(ctx, n.unnamed)", "_ = n.unnamed", test(compensatorPkg, "TestB2_ServicesThatDoNotMatchAreSaid")),
 		one("compensator/unsent-rows-not-handed-back", "compensator/run.go",
 			"defer func() { r.handBack(claimed.Rows[next:]) }()", "defer func() { r.handBack(claimed.Rows[:0]) }()",
 			test(compensatorPkg, "TestC44_SenderLostInTheMiddleHandsBack")),
