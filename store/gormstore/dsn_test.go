@@ -74,15 +74,6 @@ func TestOpenAcceptsURLForm(t *testing.T) {
 	}
 }
 
-func TestOpenRefusesANonStrictServer(t *testing.T) {
-	t.Parallel()
-	dsn := dbtest.MySQL(t) + "?sql_mode=%27%27"
-	_, err := gormstore.Open(t.Context(), dsn, gormstore.Options{})
-	if err == nil || !strings.Contains(err.Error(), "STRICT_TRANS_TABLES") {
-		t.Errorf("got %v, want a refusal that names STRICT_TRANS_TABLES", err)
-	}
-}
-
 func TestServerVersions(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

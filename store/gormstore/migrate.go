@@ -84,8 +84,8 @@ func (s *Store) Migrations(ctx context.Context) ([]Migration, error) {
 	return out, nil
 }
 
-// CheckSchema accepts the schema version of this build and the next, and otherwise says
-// what to run.
+// CheckSchema accepts the schema version of this build and the next, with the collations
+// that the migrations gave to the columns, and otherwise says what to run.
 func (s *Store) CheckSchema(ctx context.Context) error {
 	var have int64
 	err := s.db.QueryRowContext(ctx, "SELECT COALESCE(MAX(version_id), 0) FROM "+s.sql.version+" WHERE is_applied").
@@ -100,6 +100,8 @@ func (s *Store) CheckSchema(ctx context.Context) error {
 	case have > schemaVersion+1:
 		err = fmt.Errorf("schema version %d is newer than %d, the newest this build works on: upgrade transmsg",
 			have, schemaVersion+1)
+	default:
+		err = s.checkColumns(ctx)
 	}
 	return s.wrap("check schema", err)
 }

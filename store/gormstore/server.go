@@ -50,7 +50,7 @@ func (s *Store) checkMySQL(ctx context.Context) error {
 			"from the pool's dsn, or from init_connect or the configuration of the server")
 	}
 	s.maxBody = packet / packetShare
-	return nil
+	return s.checkBinlog(ctx)
 }
 
 func (s *Store) checkPostgres(ctx context.Context) error {
