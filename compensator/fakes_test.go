@@ -202,6 +202,10 @@ func (s *fakeStore) settle(st model.Settlement) model.Settled {
 	return model.SettledDone
 }
 
+func (s *fakeStore) LateAcks(context.Context, []model.RowKey, string) ([]model.RowKey, error) {
+	return nil, nil
+}
+
 func (s *fakeStore) Restore(_ context.Context, rows []model.TransMessage, _ []model.Settlement) ([]bool, error) {
 	return make([]bool, len(rows)), nil
 }

@@ -34,8 +34,8 @@ type Observer struct {
 	// another process had delivered it, it is sent once more.
 	Restored func(service, id string)
 	// StoreError: a call of the store failed: op is "claim", "services", "identity", "delete", "settle",
-	// "restore", "claim-dead", "claim-owed", "groups", "mark-alerted", "mark-owed", "stats", "purge-events",
-	// "purge-dead" or "purge-alerts". It is tried again.
+	// "restore", "late-ack", "claim-dead", "claim-owed", "groups", "mark-alerted", "mark-owed", "stats",
+	// "purge-events", "purge-dead" or "purge-alerts". It is tried again.
 	StoreError func(op string, err error)
 	// Breaker: the broker refuses an exchange (open), or takes it again, or no row for it
 	// comes to this process any more. Of a topic of it that is refused topic is the routing

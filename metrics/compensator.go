@@ -29,8 +29,8 @@ const (
 var (
 	purges          = []string{"events", "dead", "alerts"}
 	storeOperations = []string{
-		"services", "identity", "claim", "delete", "settle", "restore", "claim-dead", "claim-owed", "groups",
-		"mark-alerted", "mark-owed", "stats",
+		"services", "identity", "claim", "delete", "settle", "restore", "late-ack", "claim-dead", "claim-owed",
+		"groups", "mark-alerted", "mark-owed", "stats",
 		"purge-events", "purge-dead", "purge-alerts",
 	}
 )

@@ -57,7 +57,8 @@ func (m *Metrics) OpenPublisher(cfg publisher.Config) (*publisher.Publisher, err
 // publisherObserver counts and calls next.
 func (m *Metrics) publisherObserver(service string, next publisher.Observer) publisher.Observer {
 	service = label(service)
-	storeError := m.shared.storeErrorsFor(rolePublisher, "delete", "settle", "restore", "read-back", "renew", "stats")
+	storeError := m.shared.storeErrorsFor(rolePublisher, "delete", "settle", "restore", "late-ack", "read-back",
+		"renew", "stats")
 	restored := m.shared.restored.WithLabelValues(rolePublisher, service)
 	o := next
 	o.Outcome = func(id string, out model.Outcome, elapsed time.Duration) {

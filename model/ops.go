@@ -24,6 +24,9 @@ const (
 	EventRead    = "read"    // an operator looked at the body
 	EventImport  = "import"  // inserted from an export
 	EventPurge   = "purge"   // deleted by age
+	// EventLateAck: the message as it was before an edit was acked after it, so that both may
+	// be out. The row may be gone by then.
+	EventLateAck = "late-ack"
 )
 
 // Selection names the rows of an operator's act: those that match the filter and, where

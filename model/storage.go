@@ -141,6 +141,8 @@ type Event struct {
 	Attempts int // the row's attempts after it
 	Instance string
 	Actor    string // the operator; empty for a send
+	// Epoch is the row's after an edit, and that of the message for a late ack; 0 for others.
+	Epoch int
 }
 
 // Stats are counts and ages of one service's rows, from the database's clock.

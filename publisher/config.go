@@ -107,8 +107,8 @@ type Observer struct {
 	// Restored is called when the row of a message that came back was gone and has been
 	// inserted again.
 	Restored func(id string)
-	// StoreError is called for each failed write of outcomes (op "delete", "settle" or
-	// "restore"; each is tried again) and failed read of the store (op "read-back",
+	// StoreError is called for each failed write of outcomes (op "delete", "settle",
+	// "restore" or "late-ack"; each is tried again) and failed read of the store (op "read-back",
 	// "renew" or "stats").
 	StoreError func(op string, err error)
 	// Lagging is called about once a minute while the service's oldest due row has

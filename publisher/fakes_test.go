@@ -138,6 +138,10 @@ func (s *memStore) Settle(_ context.Context, list []model.Settlement) ([]model.S
 	return out, nil
 }
 
+func (s *memStore) LateAcks(context.Context, []model.RowKey, string) ([]model.RowKey, error) {
+	return nil, nil
+}
+
 func (s *memStore) Restore(_ context.Context, rows []model.TransMessage, _ []model.Settlement) ([]bool, error) {
 	return make([]bool, len(rows)), nil
 }

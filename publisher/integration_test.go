@@ -33,6 +33,7 @@ type stack struct {
 	sender *confirms.Sender
 	broker *amqptest.Client
 	dsn    string
+	url    string // of the broker
 
 	dialect string
 }
@@ -57,7 +58,7 @@ func newStackOn(t *testing.T, dialect, dsn string) *stack {
 		storeDSN = "sqlite:" + dsn
 	}
 	url := amqptest.VHost(t)
-	s.broker = amqptest.Connect(t, url)
+	s.url, s.broker = url, amqptest.Connect(t, url)
 	must(t, s.broker.Exchange("ex", "direct", nil))
 	must(t, s.broker.Queue(amqptest.QueueSpec{Name: "q1"}))
 	must(t, s.broker.Bind("q1", "ex", "k"))

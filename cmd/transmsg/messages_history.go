@@ -99,8 +99,10 @@ func printHistory(out io.Writer, events []jsonEvent) error {
 
 // fate says what is known of a message whose row is not there, from the lines that it left.
 func fate(id string, events []model.Event) string {
-	// Who read the body changed nothing about the row.
-	events = slices.DeleteFunc(slices.Clone(events), func(e model.Event) bool { return e.Kind == model.EventRead })
+	// Who read the body, and an ack of an older message, changed nothing about the row.
+	events = slices.DeleteFunc(slices.Clone(events), func(e model.Event) bool {
+		return e.Kind == model.EventRead || e.Kind == model.EventLateAck
+	})
 	if len(events) == 0 {
 		return fmt.Sprintf("no message %s is stored, and no line of its history%s.\n"+
 			"A message that the broker takes at its first send is deleted and leaves no line, and lines are deleted "+

@@ -28,6 +28,7 @@ const (
 	OpDelete  = "delete"
 	OpSettle  = "settle"
 	OpRestore = "restore"
+	OpLateAck = "late-ack"
 )
 
 // Store is what the batcher writes through. Each call is one transaction, retried by
@@ -36,6 +37,9 @@ type Store interface {
 	Delete(context.Context, []model.RowKey) (int, error)
 	Settle(context.Context, []model.Settlement) ([]model.Settled, error)
 	Restore(context.Context, []model.TransMessage, []model.Settlement) ([]bool, error)
+	// LateAcks is told the keys of a Delete that did not find all its rows. It returns those
+	// whose row was edited after the message was sent, and notes them in the history.
+	LateAcks(ctx context.Context, keys []model.RowKey, instance string) ([]model.RowKey, error)
 }
 
 // Config configures a [Batcher].
@@ -57,8 +61,8 @@ type Config struct {
 	// OnRestored, if set, is called for each row that was found gone and inserted again.
 	// Rules as for OnSettled.
 	OnRestored func(*model.TransMessage)
-	// OnError, if set, is called for each failed write, with [OpDelete], [OpSettle] or
-	// [OpRestore]. The write is tried again. Rules as for OnSettled.
+	// OnError, if set, is called for each failed write, with [OpDelete], [OpSettle],
+	// [OpRestore] or [OpLateAck]. The write is tried again. Rules as for OnSettled.
 	OnError func(op string, err error)
 	// Logger receives failed sends, equal ones gathered, and failed writes. Nil is slog.Default().
 	Logger *slog.Logger

@@ -96,6 +96,10 @@ func (s *fakeStore) Settle(_ context.Context, list []model.Settlement) ([]model.
 	return out, nil
 }
 
+func (s *fakeStore) LateAcks(context.Context, []model.RowKey, string) ([]model.RowKey, error) {
+	return nil, nil
+}
+
 func (s *fakeStore) Restore(_ context.Context, rows []model.TransMessage, _ []model.Settlement) ([]bool, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -15,12 +15,30 @@ func (b *Batcher) writeDeletes(ctx context.Context, keys []model.RowKey) ([]mode
 	slices.SortFunc(keys, func(x, y model.RowKey) int { return cmp.Compare(x.ID, y.ID) })
 	ctx, cancel := context.WithTimeout(ctx, b.cfg.Timeout)
 	defer cancel()
-	_, err := b.cfg.Store.Delete(ctx, keys)
+	n, err := b.cfg.Store.Delete(ctx, keys)
 	if err == nil {
-		return nil, nil
+		if n == len(keys) {
+			return nil, nil
+		}
+		return nil, b.lateAcks(ctx, keys)
 	}
 	b.failed(OpDelete, len(keys), err)
 	return busy(keys, err, func(k model.RowKey) string { return k.ID }), err
+}
+
+// lateAcks looks at acked rows of which some were not there in the epoch that was sent. With
+// an error the whole batch is written again, and finds none of its rows.
+func (b *Batcher) lateAcks(ctx context.Context, keys []model.RowKey) error {
+	late, err := b.cfg.Store.LateAcks(ctx, keys, b.cfg.Instance)
+	if err != nil {
+		b.failed(OpLateAck, len(keys), err)
+		return err
+	}
+	for _, k := range late {
+		b.log.Warn("a message was acked after it had been edited: consumers may get the old one and the edited one",
+			"id", k.ID, "epoch", k.Epoch)
+	}
+	return nil
 }
 
 // writeSettles updates one batch and inserts again what was found gone. It returns the

@@ -5,6 +5,9 @@ const settlePkg = "./internal/settle/"
 // ofSettle are faults in what becomes of a row, and in the writing of it.
 func ofSettle() []mutant {
 	return append(ofDecide(), []mutant{
+		one("settle/late-ack-of-an-edited-row-unnoticed", "internal/settle/write.go",
+			"return nil, b.lateAcks(ctx, keys)", "return nil, nil",
+			test("./publisher/", "TestA4_AnAckOfTheOldContentIsNoticed")),
 		one("settle/gone-rows-not-restored", "internal/settle/write.go",
 			"r.met == model.SettledGone && r.decision.AttemptsDelta > 0", "false && r.met == model.SettledGone",
 			accept("return-storm")),

@@ -154,6 +154,7 @@ func TestSchemaBeforeReplayedIsRefused(t *testing.T) {
 		for _, stmt := range []string{
 			"DROP TABLE trans_message_alert",
 			"ALTER TABLE trans_message DROP COLUMN not_before",
+			"ALTER TABLE trans_message_event DROP COLUMN epoch",
 			"ALTER TABLE trans_message DROP COLUMN first_failed_at",
 			"ALTER TABLE trans_message DROP COLUMN lone_claims",
 			"ALTER TABLE trans_message DROP COLUMN lone_since",

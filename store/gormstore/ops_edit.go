@@ -55,7 +55,7 @@ func (s *Store) editTx(ctx context.Context, tx dbTx, id string, e *model.Edit) e
 		return err
 	}
 	return s.insertEvents(ctx, tx, []model.Event{{
-		RowID: t.ID, Kind: model.EventEdit, Code: t.LastCode, Attempts: t.Attempts, Actor: e.Actor,
+		RowID: t.ID, Kind: model.EventEdit, Code: t.LastCode, Attempts: t.Attempts, Actor: e.Actor, Epoch: t.Epoch + 1,
 		Text: strings.TrimSpace(e.Reason + " [" + strings.Join(e.Changes(), " ") + "]"),
 	}})
 }

@@ -11,3 +11,14 @@ SET @ddl = (
 PREPARE ddl FROM @ddl;
 EXECUTE ddl;
 DEALLOCATE PREPARE ddl;
+
+-- The epoch that an edit made: an ack of an earlier one comes too late.
+SET @ddl = (
+  SELECT IF(COUNT(*) > 0, 'DO 0', 'ALTER TABLE {{prefix}}trans_message_event
+    ADD COLUMN epoch INT NOT NULL DEFAULT 0, ALGORITHM=INSTANT')
+  FROM information_schema.columns
+  WHERE table_schema = DATABASE() AND table_name = '{{prefix}}trans_message_event' AND column_name = 'epoch'
+);
+PREPARE ddl FROM @ddl;
+EXECUTE ddl;
+DEALLOCATE PREPARE ddl;
