@@ -18,7 +18,8 @@ var (
 	// whichever was the case. The error is a [*StoreError], which carries the ids.
 	ErrStoreUnknown = errors.New("may or may not be stored")
 	// ErrConflict: a row with this id exists and its content differs. Nothing was
-	// stored. The id was used for two messages: a mistake in how ids are made.
+	// stored; in a transaction of the caller the other messages of the call are.
+	// The id was used for two messages: a mistake in how ids are made.
 	ErrConflict = errors.New("the id exists with other content")
 	// ErrDead: a row with this id and this content exists and is DEAD: it is out of
 	// attempts and waits for an operator. Nothing was stored. Replay or discard it.

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/transmsg/transmsg/model"
@@ -48,16 +49,20 @@ func (t *Tx) Commit(ctx context.Context, commit func() error) ([]*Receipt, error
 		return nil, errNoCommit
 	}
 	t.mu.Lock()
-	flights, since, failed := t.pending, t.since, t.failed
+	all, since, failed := t.pending, t.since, t.failed
 	t.ended, t.pending = true, nil
 	t.mu.Unlock()
+	flights := stored(all)
 	switch {
 	case len(failed) > 0:
 		return nil, t.refused(ctx, failed[0], flightIDs(flights))
 	case ctx.Err() != nil:
 		return nil, t.late(ctx, flights, since)
 	case len(flights) == 0:
-		return nil, t.commit(ctx, commit, nil, since)
+		if err := t.commit(ctx, commit, nil, since); err != nil {
+			return nil, err
+		}
+		return receipts(all, nil, nil), nil
 	}
 	if err := t.p.enter(1); err != nil {
 		t.rollBack()
@@ -74,7 +79,36 @@ func (t *Tx) Commit(ctx context.Context, commit func() error) ([]*Receipt, error
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), afterCommit)
 	defer cancel()
-	return t.committed(ctx, flights, since)
+	there, missing, err := t.committed(ctx, flights, since)
+	if there == nil && missing == nil {
+		return nil, err
+	}
+	return receipts(all, there, missing), err
+}
+
+// stored are the flights whose rows are this transaction's own.
+func stored(all []*flight) []*flight {
+	return slices.DeleteFunc(slices.Clone(all), func(f *flight) bool { return f.before })
+}
+
+// receipts are those of the rows that exist, in the order of publishing. A message that was
+// stored before exists, unless it was this transaction that had stored it and that is missing.
+func receipts(all, there, missing []*flight) []*Receipt {
+	lost, found := flightIDs(missing), map[*flight]bool{}
+	for _, f := range there {
+		found[f] = true
+	}
+	var out []*Receipt
+	for _, f := range all {
+		if f.before && !slices.Contains(lost, f.msg.ID) {
+			f.deferNow()
+			found[f] = true
+		}
+		if found[f] {
+			out = append(out, &f.receipt)
+		}
+	}
+	return out
 }
 
 // commit calls the caller's commit and says what its error means.
@@ -184,22 +218,20 @@ func (t *Tx) extend(ctx context.Context, flights []*flight, since time.Time) (ti
 }
 
 // committed reads the rows back, sends those that exist, and says which do not.
-func (t *Tx) committed(ctx context.Context, flights []*flight, since time.Time) ([]*Receipt, error) {
+func (t *Tx) committed(
+	ctx context.Context, flights []*flight, since time.Time,
+) (there, missing []*flight, err error) {
 	states, err := t.p.cfg.Store.ReadBack(ctx, flightIDs(flights))
 	if err != nil {
 		t.p.cfg.Observer.StoreError("read-back", err)
-		return nil, fmt.Errorf("publisher: read back after the commit, which returned nil: %w",
+		return nil, nil, fmt.Errorf("publisher: read back after the commit, which returned nil: %w",
 			&model.StoreError{Kind: model.ErrStoreUnknown, IDs: flightIDs(flights), Err: err})
 	}
-	there, missing := present(flights, states)
+	there, missing = present(flights, states)
 	// Before the sending, which takes time: the leases are those of the read-back.
 	err = t.p.missing(missing, len(there), since)
 	t.p.sendCommitted(ctx, there, states, since)
-	receipts := make([]*Receipt, len(there))
-	for i, f := range there {
-		receipts[i] = &f.receipt
-	}
-	return receipts, err
+	return there, missing, err
 }
 
 // present parts the flights whose rows are there from those that are missing. A row is a

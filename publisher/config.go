@@ -34,7 +34,11 @@ const (
 type Store interface {
 	settle.Store
 	Insert(context.Context, []model.Draft) ([]model.Stored, error)
-	InsertTx(context.Context, Execer, []model.Draft) error
+	// InsertTx asks own for what this very transaction has stored under an id: no other connection
+	// can see that. It returns nil for nothing.
+	InsertTx(
+		ctx context.Context, x Execer, rows []model.Draft, own func(id string) *model.TransMessage,
+	) ([]model.Stored, error)
 	ExtendTx(ctx context.Context, x Execer, ids []string, lease time.Duration) (int, error)
 	ReadBack(ctx context.Context, ids []string) (map[string]model.RowState, error)
 	Renew(ctx context.Context, owner string, keys []model.RowKey, lease time.Duration) ([]string, error)

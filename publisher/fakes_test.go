@@ -57,9 +57,10 @@ func (s *memStore) Insert(_ context.Context, drafts []model.Draft) ([]model.Stor
 	return out, nil
 }
 
-func (s *memStore) InsertTx(ctx context.Context, _ model.Execer, drafts []model.Draft) error {
-	_, err := s.Insert(ctx, drafts)
-	return err
+func (s *memStore) InsertTx(
+	ctx context.Context, _ model.Execer, drafts []model.Draft, _ func(string) *model.TransMessage,
+) ([]model.Stored, error) {
+	return s.Insert(ctx, drafts)
 }
 
 func (s *memStore) ExtendTx(_ context.Context, _ model.Execer, ids []string, d time.Duration) (int, error) {

@@ -71,6 +71,7 @@ type flight struct {
 	row      model.TransMessage
 	reserved bool          // holds room at the sender
 	waits    bool          // not sent, since the broker refuses its exchange
+	before   bool          // not sent, since the message was stored before: that row is another call's
 	why      model.Outcome // then
 	since    time.Time     // just before its lease began
 	receipt  Receipt
@@ -94,6 +95,9 @@ func (p *Publisher) newFlight(m model.Message, now time.Time, l model.Limits) (*
 	return f, nil
 }
 
+// storedBefore is the text of the outcome where another call stored the message.
+const storedBefore = "stored before by another call, which sends it, or a compensator does"
+
 // send hands the flight, which holds room, to the sender.
 func (f *flight) send(since time.Time) {
 	f.since = since
@@ -113,6 +117,9 @@ func (f *flight) sendable() bool { return !f.timed() && !f.waits }
 // notSent is the outcome of a flight that is not sent. Its row is due at once also where
 // the broker refuses its exchange: another process's login may have the right to it.
 func (f *flight) notSent() model.Outcome {
+	if f.before {
+		return model.Outcome{Kind: model.Deferred, Code: model.CodeNotSent, Text: storedBefore}
+	}
 	if !f.waits {
 		return model.Outcome{Kind: model.Deferred, Code: model.CodeNotSent}
 	}

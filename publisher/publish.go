@@ -1,6 +1,7 @@
 package publisher
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -30,7 +31,7 @@ import (
 //   - [model.ErrClosed]: the publisher was closed; nothing stored.
 //
 // A repeat with an id that is stored with equal content is success: the receipt is
-// deferred and nothing is sent twice.
+// deferred, its text says stored before, and nothing is sent twice.
 //
 // Inside a transaction it is refused with [ErrInTx], where ctx knows of it: [Tx.Publish] is
 // meant.
@@ -112,6 +113,7 @@ func (p *Publisher) publish(ctx context.Context, ms []model.Message) ([]*flight,
 		if f.reserved {
 			room.releaseOne(f)
 		}
+		f.before = stored[i] == model.StoredBefore
 		f.deferNow()
 	}
 	return flights, nil
@@ -169,13 +171,17 @@ func refusals(drafts []model.Draft, stored []model.Stored) error {
 		case model.StoredNew, model.StoredBefore:
 		}
 	}
-	switch {
-	case len(other) > 0:
-		return &model.StoreError{Kind: model.ErrConflict, IDs: other}
-	case len(dead) > 0:
-		return &model.StoreError{Kind: model.ErrDead, IDs: dead}
+	var conflict, isDead error
+	if len(other) > 0 {
+		conflict = &model.StoreError{Kind: model.ErrConflict, IDs: other}
 	}
-	return nil
+	if len(dead) > 0 {
+		isDead = &model.StoreError{Kind: model.ErrDead, IDs: dead}
+	}
+	if conflict == nil || isDead == nil {
+		return cmp.Or(conflict, isDead)
+	}
+	return errors.Join(conflict, isDead)
 }
 
 // reserve takes room at the sender and the batcher for every flight that may be sent

@@ -3,6 +3,7 @@ package publisher
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -39,11 +40,22 @@ func (p *Publisher) Tx(exec Execer) *Tx { return &Tx{p: p, exec: exec} }
 // savepoint that was rolled back does not count. Who can do without the message says so:
 // [Tx.TryPublish].
 //
-// [model.ErrInvalid] (with the index of the message) and [model.ErrClosed] leave the
-// transaction untouched. Any other error is [model.ErrTxMustRollBack] with the driver's
-// own error wrapped unchanged, so that the caller's retry logic still sees its deadlock:
-// roll back and run the whole transaction again. Nothing is ever retried on the caller's
-// handle.
+// A message whose id is stored with equal content already, such as that of a handler which is
+// delivered again while its first row waits, is success as with [Publisher.Publish]: its receipt
+// is deferred, says stored before, and nothing is sent twice.
+//
+// Errors, by errors.Is:
+//   - [model.ErrInvalid] (with the index of the message), [model.ErrClosed]: the transaction is
+//     untouched.
+//   - [model.ErrConflict], [model.ErrDead], with the ids: as with [Publisher.Publish]. The
+//     transaction is usable, and the other messages of the call are stored in it.
+//   - [model.ErrTxMustRollBack] is any other, with the driver's own error wrapped unchanged, so
+//     that the caller's retry logic still sees its deadlock: roll back and run the whole
+//     transaction again. On PostgreSQL at REPEATABLE READ or above that is also what an id meets
+//     which somebody else stored after the transaction's snapshot (40001).
+//
+// No statement that failed is retried on the caller's handle, except an INSERT that met an
+// existing id: what that has, is read by a connection of the store.
 func (t *Tx) Publish(ctx context.Context, ms ...model.Message) error {
 	if err := t.usable(); err != nil {
 		return err
@@ -114,20 +126,44 @@ func (t *Tx) insert(ctx context.Context, flights []*flight) error {
 	for _, f := range flights {
 		f.since = since
 	}
-	err := t.p.cfg.Store.InsertTx(ctx, t.exec, drafts)
+	stored, err := t.p.cfg.Store.InsertTx(ctx, t.exec, drafts, t.own)
 	if err != nil {
 		err = &model.StoreError{Kind: model.ErrTxMustRollBack, IDs: flightIDs(flights), Err: err}
+	} else {
+		t.keep(flights, stored, since)
+		err = refusals(drafts, stored)
 	}
 	t.p.cfg.Observer.Published(time.Since(since), err)
 	if err != nil {
 		return fmt.Errorf("publisher: %w", err)
 	}
+	return nil
+}
+
+// keep remembers the messages that are stored, also beside others of the call that are not.
+func (t *Tx) keep(flights []*flight, stored []model.Stored, since time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if len(t.pending) == 0 {
 		t.since = since
 	}
-	t.pending = append(t.pending, flights...)
+	for i, f := range flights {
+		if f.before = stored[i] == model.StoredBefore; f.before || stored[i] == model.StoredNew {
+			t.pending = append(t.pending, f)
+		}
+	}
+}
+
+// own returns what the transaction itself stored under an id, since whatever savepoint it was
+// rolled back to: the last one, since one rolled back by SQL text may be remembered before it.
+func (t *Tx) own(id string) *model.TransMessage {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, f := range slices.Backward(t.pending) {
+		if f.msg.ID == id && !f.before {
+			return &f.row
+		}
+	}
 	return nil
 }
 

@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -222,13 +223,35 @@ func appendAsApp(t *testing.T, w *world) {
 		t.Fatal(err)
 	}
 	store, rows := w.open("publisher", gormstore.Options{}), []model.Draft{draft(), draft()}
-	must(t, "insert in a transaction", store.InsertTx(t.Context(), tx, rows))
+	_, err = store.InsertTx(t.Context(), tx, rows, nil)
+	must(t, "insert in a transaction", err)
 	n, err := store.ExtendTx(t.Context(), tx, []string{rows[0].ID, rows[1].ID}, time.Minute)
 	must(t, "lease anew in a transaction", err)
 	if n != 2 {
 		t.Errorf("leased %d rows anew, want 2", n)
 	}
 	must(t, "commit", tx.Commit())
+}
+
+// TestA3_AUserWhoMayNotReadBodiesStoresAnIDAgain: the row that exists is read by the publisher's
+// user, in the service's transaction.
+func TestA3_AUserWhoMayNotReadBodiesStoresAnIDAgain(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		store, rows := w.open("publisher", gormstore.Options{}), []model.Draft{draft(), draft()}
+		_, err := store.Insert(t.Context(), rows)
+		must(t, "insert", err)
+		rows = append(rows, draft())
+		rows[1].Payload = []byte("other")
+		tx, err := w.sql(w.as("app")).BeginTx(t.Context(), nil)
+		must(t, "begin", err)
+		stored, err := store.InsertTx(t.Context(), tx, rows, nil)
+		must(t, "insert again in a transaction", err)
+		want := []model.Stored{model.StoredBefore, model.StoredOther, model.StoredNew}
+		if !slices.Equal(stored, want) {
+			t.Errorf("got %v, want %v", stored, want)
+		}
+		must(t, "commit", tx.Commit())
+	})
 }
 
 // sendAs takes rows through everything that a sender does with them.

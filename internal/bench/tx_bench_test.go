@@ -47,10 +47,13 @@ func BenchmarkTransaction(b *testing.B) {
 			_, err := tx.ExecContext(ctx, "INSERT INTO bench_blobs (id, body) VALUES (?,?)", id, body)
 			return err
 		}},
-		{name: "InsertTx", exec: func(tx *sql.Tx, id string) error { return store.InsertTx(ctx, tx, one(id)) }},
+		{name: "InsertTx", exec: func(tx *sql.Tx, id string) error {
+			_, err := store.InsertTx(ctx, tx, one(id), nil)
+			return err
+		}},
 		{
 			name: "InsertTx-and-read-back",
-			exec: func(tx *sql.Tx, id string) error { return store.InsertTx(ctx, tx, one(id)) },
+			exec: func(tx *sql.Tx, id string) error { _, err := store.InsertTx(ctx, tx, one(id), nil); return err },
 			after: func(id string) error {
 				found, err := store.ReadBack(ctx, []string{id})
 				if err == nil && len(found) != 1 {

@@ -32,7 +32,7 @@ func TestExtendTxLeasesTheTransactionsRows(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := s.InsertTx(t.Context(), tx, []model.Draft{draft}); err != nil {
+			if err := insertTx(t, s, tx, draft); err != nil {
 				t.Fatal(err)
 			}
 			n, err := s.ExtendTx(t.Context(), tx, []string{m.ID, model.NewID()}, time.Hour)

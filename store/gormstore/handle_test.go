@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -18,10 +19,14 @@ import (
 	"github.com/transmsg/transmsg/store/gormstore"
 )
 
-// insertTx stores rows through a caller's handle.
+// insertTx stores rows through a caller's handle, of which none exists.
 func insertTx(t *testing.T, s *gormstore.Store, x model.Execer, rows ...model.Draft) error {
 	t.Helper()
-	return s.InsertTx(t.Context(), x, rows)
+	stored, err := s.InsertTx(t.Context(), x, rows, nil)
+	if err == nil && slices.ContainsFunc(stored, func(f model.Stored) bool { return f != model.StoredNew }) {
+		return errors.New("not all rows are new")
+	}
+	return err
 }
 
 // viaGorm opens the store's database the way a service with gorm does.

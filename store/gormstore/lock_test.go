@@ -168,7 +168,7 @@ func TestRestorePassesOverLockedIDs(t *testing.T) {
 				}
 			}
 			tx := begin(t, s)
-			if err := s.InsertTx(t.Context(), tx, drafts[60:61]); err != nil {
+			if err := insertTx(t, s, tx, drafts[60:61]...); err != nil {
 				t.Fatal(err)
 			}
 			got, err := s.Restore(t.Context(), rows, list)
@@ -212,7 +212,7 @@ func lockedID(t *testing.T, s *gormstore.Store, commits bool) {
 	t.Helper()
 	locked := batch(1)
 	tx := begin(t, s)
-	if err := s.InsertTx(t.Context(), tx, locked); err != nil {
+	if err := insertTx(t, s, tx, locked...); err != nil {
 		t.Fatal(err)
 	}
 	var neighbours sync.WaitGroup

@@ -21,7 +21,7 @@ func (s *Store) resolve(ctx context.Context, units []*unit) (now, later []*unit,
 			}
 		}
 	}
-	existing, err := s.readContent(ctx, s.db, ids)
+	existing, err := s.committed(ctx, ids)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -61,21 +61,30 @@ func compare(u *unit, existing map[string]*model.TransMessage) unitState {
 		if u.found[i] != 0 {
 			continue
 		}
-		have := existing[u.rows[i].ID]
-		switch {
-		case have == nil:
+		switch u.found[i] = match(existing[u.rows[i].ID], &u.rows[i].TransMessage); u.found[i] {
+		case 0:
 			if state == unitStored {
 				state = unitPending
 			}
-		case !model.SameContent(have, &u.rows[i].TransMessage):
-			u.found[i], state = model.StoredOther, unitRefused
-		case have.Status == model.Dead:
-			u.found[i], state = model.StoredDead, unitRefused
-		default:
-			u.found[i] = model.StoredBefore
+		case model.StoredOther, model.StoredDead:
+			state = unitRefused
+		case model.StoredNew, model.StoredBefore:
 		}
 	}
 	return state
+}
+
+// match is the result for a row whose id have holds; zero where that is nil.
+func match(have, want *model.TransMessage) model.Stored {
+	switch {
+	case have == nil:
+		return 0
+	case !model.SameContent(have, want):
+		return model.StoredOther
+	case have.Status == model.Dead:
+		return model.StoredDead
+	}
+	return model.StoredBefore
 }
 
 // claimIDs reports whether no earlier unit of the batch inserts one of u's ids.
@@ -98,7 +107,21 @@ type querier interface {
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
 }
 
-// readContent reads what SameContent compares, and the status.
+// committed reads the committed rows with these ids, inside a transaction of its own: a balancer
+// sends a plain SELECT to a replica, where a fresh row is not yet, but one in a transaction that
+// may write to the primary. SQLite has no replica, and its transactions wait for the writer.
+func (s *Store) committed(ctx context.Context, ids []string) (rows map[string]*model.TransMessage, err error) {
+	if s.d.name == dialectSQLite {
+		return s.readContent(ctx, s.db, ids)
+	}
+	err = s.tryTx(ctx, func(tx dbTx) error {
+		rows, err = s.readContent(ctx, tx, ids)
+		return err
+	})
+	return rows, err
+}
+
+// readContent reads what SameContent compares, the epoch and the status.
 func (s *Store) readContent(
 	ctx context.Context, q querier, ids []string,
 ) (map[string]*model.TransMessage, error) {
@@ -106,14 +129,14 @@ func (s *Store) readContent(
 	for len(ids) > 0 {
 		n := min(len(ids), maxRows)
 		cond, args := s.d.in(ids[:n])
-		rows, err := q.QueryContext(ctx, s.d.bind("SELECT id, status, message_key, exchange, routing_key, "+
+		rows, err := q.QueryContext(ctx, s.d.bind("SELECT id, epoch, status, message_key, exchange, routing_key, "+
 			"properties, payload FROM "+s.sql.table+" WHERE id "+cond), args...)
 		if err != nil {
 			return nil, fmt.Errorf("read existing rows: %w", err)
 		}
 		for rows.Next() {
 			var t model.TransMessage
-			if err = rows.Scan(&t.ID, &t.Status, &t.MessageKey, &t.Exchange, &t.RoutingKey,
+			if err = rows.Scan(&t.ID, &t.Epoch, &t.Status, &t.MessageKey, &t.Exchange, &t.RoutingKey,
 				&t.Properties, &t.Payload); err != nil {
 				break
 			}

@@ -3,11 +3,8 @@ package gormstore_test
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"testing"
 	"time"
-
-	mysqldrv "github.com/go-sql-driver/mysql"
 
 	"github.com/transmsg/transmsg/model"
 	"github.com/transmsg/transmsg/store/gormstore"
@@ -55,7 +52,7 @@ func TestC38_InsertTxIsTheCallersTransaction(t *testing.T) {
 		for _, n := range []int{1, 3, 520} {
 			rows := batch(n)
 			tx := begin(t, s)
-			if err := s.InsertTx(t.Context(), tx, rows); err != nil {
+			if err := insertTx(t, s, tx, rows...); err != nil {
 				t.Fatal(err)
 			}
 			if s.Dialect() != "sqlite" && present(t, s, rows...) != 0 { // SQLite has one connection
@@ -65,7 +62,7 @@ func TestC38_InsertTxIsTheCallersTransaction(t *testing.T) {
 				t.Errorf("after rollback (%v) %d of %d rows are present", err, present(t, s, rows...), n)
 			}
 			tx = begin(t, s)
-			if err := s.InsertTx(t.Context(), tx, rows); err != nil {
+			if err := insertTx(t, s, tx, rows...); err != nil {
 				t.Fatal(err)
 			}
 			if err := tx.Commit(); err != nil || present(t, s, rows...) != n {
@@ -82,7 +79,7 @@ func TestInsertTxStoresWhatInsertStores(t *testing.T) {
 		d := benchDraft(nil)
 		d.MessageKey, d.Delay = "key ü", 1500*time.Millisecond
 		tx := begin(t, s)
-		if err := s.InsertTx(t.Context(), tx, []model.Draft{d}); err != nil {
+		if err := insertTx(t, s, tx, d); err != nil {
 			t.Fatal(err)
 		}
 		if err := tx.Commit(); err != nil {
@@ -98,31 +95,6 @@ func TestInsertTxStoresWhatInsertStores(t *testing.T) {
 		found, err := s.Insert(t.Context(), []model.Draft{d})
 		if err != nil || found[0] != model.StoredBefore {
 			t.Errorf("insert of the same message: %v, %v, want before", found, err)
-		}
-	})
-}
-
-func TestInsertTxExistingID(t *testing.T) {
-	t.Parallel()
-	eachServer(t, func(t *testing.T, dsn string) {
-		s := migrated(t, dsn, gormstore.Options{})
-		old := batch(1)
-		if _, err := s.Insert(t.Context(), old); err != nil {
-			t.Fatal(err)
-		}
-		tx := begin(t, s)
-		err := s.InsertTx(t.Context(), tx, append(batch(1), old...))
-		var my *mysqldrv.MySQLError
-		if s.Dialect() == "mysql" {
-			if !errors.As(err, &my) || my.Number != 1062 {
-				t.Errorf("got %v, want the driver's own 1062", err)
-			}
-		} else if !errors.Is(err, model.ErrConflict) {
-			t.Errorf("got %v, want ErrConflict", err)
-		}
-		// The caller's transaction is not aborted by it.
-		if _, err := tx.ExecContext(t.Context(), "DELETE FROM trans_message_event"); err != nil {
-			t.Errorf("the next statement of the transaction: %v", err)
 		}
 	})
 }

@@ -36,14 +36,14 @@ func TestC38_NoRowOutsideTheCallersTransaction(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := s.InsertTx(t.Context(), tx, []model.Draft{draft(), draft()}); err != nil {
+		if _, err := s.InsertTx(t.Context(), tx, []model.Draft{draft(), draft()}, nil); err != nil {
 			t.Fatalf("maria %v: in a transaction: %v", maria, err)
 		}
 		// What a deadlock does to the connection, without needing a rival.
 		if _, err := tx.ExecContext(t.Context(), "ROLLBACK"); err != nil {
 			t.Fatal(err)
 		}
-		if err := s.InsertTx(t.Context(), tx, []model.Draft{draft(), draft()}); !errors.Is(err, errNoTx) {
+		if _, err := s.InsertTx(t.Context(), tx, []model.Draft{draft(), draft()}, nil); !errors.Is(err, errNoTx) {
 			t.Errorf("maria %v: after the transaction was undone: %v, want errNoTx", maria, err)
 		}
 		if maria {
@@ -71,7 +71,7 @@ func guardedWhenNotStrict(t *testing.T, s *Store, tx *sql.Tx, draft func() model
 		for i := range rows {
 			rows[i] = draft()
 		}
-		if err := s.InsertTx(t.Context(), tx, rows); !errors.Is(err, errNoTx) {
+		if _, err := s.InsertTx(t.Context(), tx, rows, nil); !errors.Is(err, errNoTx) {
 			t.Errorf("%d rows in a session that is not strict: %v, want errNoTx", n, err)
 		}
 	}
