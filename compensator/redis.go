@@ -81,8 +81,12 @@ func NewRedisLocker(cfg RedisConfig) (*RedisLocker, error) {
 	case cfg.TTL < MinRedisTTL || cfg.TTL > MaxRedisTTL:
 		return nil, fmt.Errorf("compensator: redis config: TTL %v must be %v to %v", cfg.TTL, MinRedisTTL, MaxRedisTTL)
 	}
+	log := cfg.Logger
+	if c, ok := cfg.Client.(interface{ Options() *redis.Options }); ok { // a cluster has several addresses
+		log = log.With("redis", c.Options().Addr)
+	}
 	return &RedisLocker{
-		cfg: cfg, locks: redislock.New(cfg.Client), log: cfg.Logger,
+		cfg: cfg, locks: redislock.New(cfg.Client), log: log,
 		timeout: min(redisTimeout, cfg.TTL/3),
 	}, nil
 }

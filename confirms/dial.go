@@ -38,7 +38,7 @@ func (c *Config) dial(ctx context.Context, addr string) (dialled, error) {
 	}
 	w, err := c.connect(ctx, addr)
 	if err != nil {
-		return dialled{}, withHint(fmt.Errorf("connect to %s: %w", addr, err), c.TLS != nil)
+		return dialled{}, withHint(fmt.Errorf("connect to %s: %w", addr, err), addr, c.TLS != nil)
 	}
 	// The library's handshake knows no context: its reads end with the socket.
 	stop := context.AfterFunc(ctx, w.kill)
@@ -58,7 +58,7 @@ func (c *Config) dial(ctx context.Context, addr string) (dialled, error) {
 		if ctx.Err() != nil {
 			err = errors.Join(ctx.Err(), err)
 		}
-		return dialled{}, withHint(fmt.Errorf("open AMQP connection to %s: %w", addr, err), c.TLS != nil)
+		return dialled{}, withHint(fmt.Errorf("open AMQP connection to %s: %w", addr, err), addr, c.TLS != nil)
 	}
 	frameMax := conn.Config.FrameSize
 	if frameMax == 0 { // unlimited

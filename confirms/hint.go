@@ -15,10 +15,23 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 )
 
+// PortHint says that the port of an address is the one of RabbitMQ's management, which takes a
+// connection and does not answer in AMQP; it is empty for all others.
+func PortHint(addr string) string {
+	switch _, port, _ := net.SplitHostPort(addr); port {
+	case "15672", "15671":
+		return "port " + port + " is usually that of RabbitMQ's management: AMQP's is 5672, or 5671 with TLS"
+	}
+	return ""
+}
+
 // withHint adds the likely reason and the next step, in plain words, to why a
 // connection could not be made. The cause stays wrapped.
-func withHint(err error, secure bool) error {
+func withHint(err error, addr string, secure bool) error {
 	hint := dialHint(err, secure)
+	if port := PortHint(addr); port != "" && !errors.As(err, new(*amqp.Error)) {
+		hint = port
+	}
 	if hint == "" {
 		return err
 	}

@@ -187,7 +187,7 @@ func (o *amqpOptions) fromParts(a *app) (confirms.Config, error) {
 
 // waitReady waits for the broker for at most the given time. Being late is not fatal:
 // messages are stored and sent later; the caller says so.
-func waitReady(ctx context.Context, s *confirms.Sender, atMost time.Duration) error {
+func waitReady(ctx context.Context, s *confirms.Sender, addrs []string, atMost time.Duration) error {
 	if atMost == 0 {
 		return nil
 	}
@@ -199,6 +199,11 @@ func waitReady(ctx context.Context, s *confirms.Sender, atMost time.Duration) er
 		return nil
 	case s.LastError() != nil:
 		return s.LastError()
+	}
+	for _, addr := range addrs {
+		if hint := confirms.PortHint(addr); hint != "" {
+			return errors.New("no answer yet (" + hint + ")")
+		}
 	}
 	return errors.New("no answer yet")
 }

@@ -224,6 +224,11 @@ func (o *compensatorOptions) announce(
 	log.Info("compensator started", "store", store, "brokers", strings.Join(sender.Addrs, ","),
 		"vhost", cmp.Or(sender.VHost, "/"), "services", cmp.Or(services, "all"),
 		"attempts", policy.MaxAttempts, "attempts_last", last.Round(time.Second), "lock", lock, "http", http)
+	for _, addr := range sender.Addrs {
+		if hint := confirms.PortHint(addr); hint != "" {
+			log.Warn("the broker's address looks wrong", "addr", addr, "text", hint)
+		}
+	}
 	if o.amqp.given("amqp", "amqp-file", "amqp-addr") == "" {
 		log.Warn("no broker was given: guest at 127.0.0.1:5672, virtual host /, is used; give --amqp or --amqp-addr")
 	}

@@ -69,7 +69,8 @@ func (d *demo) open(ctx context.Context, cfg confirms.Config) error {
 	if d.direct, err = confirms.Open(direct); err != nil {
 		return err
 	}
-	if err := waitReady(ctx, d.direct, demoConnect); err != nil { // the engine explains best why there is no broker
+	// The engine explains best why there is no broker.
+	if err := waitReady(ctx, d.direct, cfg.Addrs, demoConnect); err != nil {
 		return fmt.Errorf("RabbitMQ at %s: %w\nNext: scripts/services.sh rabbitmq starts one, or give --amqp",
 			cfg.Addrs[0], err)
 	}
@@ -89,7 +90,7 @@ func (d *demo) open(ctx context.Context, cfg confirms.Config) error {
 	if d.sender, err = confirms.Open(through(cfg, host, d.relay.addr())); err != nil {
 		return err
 	}
-	if err := waitReady(ctx, d.sender, demoPatience); err != nil {
+	if err := waitReady(ctx, d.sender, nil, demoPatience); err != nil {
 		return err
 	}
 	d.pub, err = publisher.Open(publisher.Config{

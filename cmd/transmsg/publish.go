@@ -110,7 +110,7 @@ func (a *app) publish(ctx context.Context, o *publishOptions) (err error) {
 	if err != nil {
 		return usagef("%w", err)
 	}
-	if err := waitReady(ctx, sender, o.connectTimeout); err != nil {
+	if err := waitReady(ctx, sender, senderCfg.Addrs, o.connectTimeout); err != nil {
 		fmt.Fprintf(a.stderr, "broker %s not reached within %v; messages are stored and may be sent later: %s\n",
 			strings.Join(senderCfg.Addrs, ", "), o.connectTimeout, a.secrets.errorText(err))
 	}

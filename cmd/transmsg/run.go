@@ -27,6 +27,7 @@ type app struct {
 	secrets        *redactor // what no line on stderr may contain
 	jsonOut        bool      // --json
 	configFile     string    // --config
+	args           []string  // the command line
 	given          []string  // the flags of the command line, as they can be given again
 	overridden     []string  // settings of the file that the environment overrides
 	started        bool      // a verb's own code has begun: errors are no longer usage errors
@@ -36,7 +37,7 @@ type app struct {
 // it was given.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	secrets := &redactor{out: stderr}
-	a := &app{stdin: stdin, stdout: stdout, stderr: secrets, environ: os.Environ(), secrets: secrets}
+	a := &app{stdin: stdin, stdout: stdout, stderr: secrets, environ: os.Environ(), secrets: secrets, args: args}
 	for _, arg := range args {
 		// Also where no secret is expected: a URL given as an argument, for a file, for a verb.
 		if strings.Contains(arg, "://") {

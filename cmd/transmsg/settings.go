@@ -40,6 +40,9 @@ func settings(fs *pflag.FlagSet) *pflag.FlagSet {
 // refused: a misspelt setting must not become a default.
 func (a *app) loadSettings(cmd *cobra.Command) error {
 	cmd.Flags().Visit(func(f *pflag.Flag) { a.given = append(a.given, flagWords(f)...) })
+	if err := a.swallowed(cmd); err != nil {
+		return err
+	}
 	known := knownSettings(cmd.Root())
 	fromEnv, err := a.loadEnv(known)
 	if err != nil {
@@ -74,14 +77,35 @@ func (a *app) loadSettings(cmd *cobra.Command) error {
 	return first
 }
 
+// swallowed refuses a flag whose value is the next flag: its own value was forgotten. Who means
+// the text writes --flag=--text.
+func (a *app) swallowed(cmd *cobra.Command) error {
+	var first error
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		for _, value := range flagValues(f) {
+			name, _, _ := strings.Cut(strings.TrimPrefix(value, "--"), "=")
+			meant := slices.Contains(a.args, "--"+f.Name+"="+value)
+			if first == nil && strings.HasPrefix(value, "--") && cmd.Flags().Lookup(name) != nil && !meant {
+				first = usagef("--%s needs a value, and the flag --%s follows; for that text as the value: --%s=--%s",
+					f.Name, name, f.Name, name)
+			}
+		}
+	})
+	return first
+}
+
+// flagValues are the values of a flag, several for a list.
+func flagValues(f *pflag.Flag) []string {
+	if list, ok := f.Value.(pflag.SliceValue); ok {
+		return list.GetSlice()
+	}
+	return []string{f.Value.String()}
+}
+
 // flagWords are a flag of the command line as it can be given again.
 func flagWords(f *pflag.Flag) []string {
-	values := []string{f.Value.String()}
-	if list, ok := f.Value.(pflag.SliceValue); ok {
-		values = list.GetSlice()
-	}
 	var words []string
-	for _, v := range values {
+	for _, v := range flagValues(f) {
 		switch {
 		case f.Value.Type() == "bool" && v == "true":
 			words = append(words, "--"+f.Name)
