@@ -23,6 +23,7 @@ const (
 type place struct {
 	at    model.Cursor
 	since time.Time // when it began at the first due row
+	lone  bool      // the next row must be claimed alone
 }
 
 // appetite is how much of BatchRows and BatchBytes a claim asks for: on a link that is too
@@ -64,7 +65,7 @@ func (r *run) claim(hard context.Context, service string, limit int) (model.Clai
 	}
 	ask := model.Claim{
 		Service: service, Owner: cfg.Owner, Lease: cfg.Lease,
-		MaxRows: appetite.rows(limit), MaxBytes: appetite.bytes(), After: from.at,
+		MaxRows: appetite.rows(limit), MaxBytes: appetite.bytes(), After: from.at, LoneFrom: crashLoopClaims,
 	}
 	if err := r.setApart(hard, ask); err != nil {
 		return model.Claimed{}, err
@@ -83,7 +84,7 @@ func (r *run) claim(hard context.Context, service string, limit int) (model.Clai
 		appetite.took(time.Since(begin))
 	}
 	if claimed.More {
-		r.cursors[service] = place{claimed.Last, from.since}
+		r.cursors[service] = place{claimed.Last, from.since, claimed.LoneNext}
 	} else {
 		delete(r.cursors, service)
 	}

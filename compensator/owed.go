@@ -3,6 +3,7 @@ package compensator
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"log/slog"
 	"slices"
 	"sync"
@@ -169,6 +170,10 @@ func (o *owedAlerts) owed(kind model.AlertKind, row *model.TransMessage, since i
 		Code: row.LastCode, Text: row.LastError, Count: 1, First: at, Last: at,
 		Sample:   model.AlertSample{ID: row.ID, Key: row.MessageKey, Attempts: row.Attempts},
 		Instance: o.cfg.Owner,
+	}
+	if kind == model.AlertCrashLoop {
+		a.Text = fmt.Sprintf("claimed alone %d times and not settled: it seems to end the "+
+			"process that sends it, and goes DEAD unless that stops", row.LoneClaims)
 	}
 	return owed{key: model.OwedKey{ID: row.ID, Kind: kind, Epoch: row.Epoch}, alert: a}
 }

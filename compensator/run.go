@@ -146,6 +146,11 @@ func (r *run) batch(ctx, hard context.Context, service string) (int, error) {
 	if err != nil {
 		return 0, err
 	}
+	if r.cursors[service].lone {
+		if err := r.nothingElse(ctx); err != nil {
+			return 0, err
+		}
+	}
 	since := time.Now() // before the claim: its lease began later
 	claimed, err := r.claim(hard, service, limit)
 	if err != nil {
@@ -155,6 +160,12 @@ func (r *run) batch(ctx, hard context.Context, service string) (int, error) {
 	next, waited := 0, 0
 	// Also after a panic: a row that cannot be sent now is handed back, not left to its lease.
 	defer func() { r.handBack(claimed.Rows[next:]) }()
+	lone := len(claimed.Rows) == 1 && claimed.Rows[0].LoneClaims > 0
+	if lone {
+		if err := r.nothingElse(ctx); err != nil { // after a bound of another kind
+			return 1, err
+		}
+	}
 	for next < len(claimed.Rows) {
 		s := r.newSend(&claimed.Rows[next])
 		switch s.prepare() {
@@ -178,6 +189,9 @@ func (r *run) batch(ctx, hard context.Context, service string) (int, error) {
 		s.start(since)
 	}
 	r.c.pace.unused(waited)
+	if lone { // the next claim's rows are innocent
+		return 1, r.nothingElse(ctx)
+	}
 	return len(claimed.Rows), nil
 }
 

@@ -12,10 +12,6 @@ import (
 	"github.com/transmsg/transmsg/model"
 )
 
-// crashLoopClaims is the number of claims without a settlement from which a row is
-// suspected to end its senders.
-const crashLoopClaims = 3
-
 // send is one claimed row on its way to its outcome. It is the sender's handler.
 type send struct {
 	run     *run
@@ -94,6 +90,9 @@ func (s *send) check() (o model.Outcome, ok bool) {
 			o, ok = refusal(model.CodeInvalid, fmt.Errorf("panic: %v", p), false), false
 		}
 	}()
+	if o, ok := crashLoop(s.result.Row); ok {
+		return o, false
+	}
 	m, err := s.result.Row.Message()
 	if err == nil {
 		err = model.Check(&m, s.run.c.limits())

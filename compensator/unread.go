@@ -61,7 +61,7 @@ func (r *run) setApart(hard context.Context, ask model.Claim) error {
 	if !unread.of(ask.Service) {
 		return nil
 	}
-	ask.MaxRows, ask.MaxBytes, ask.Bare, ask.After = unreadLook, 1<<62, true, model.Cursor{}
+	ask.MaxRows, ask.MaxBytes, ask.Bare, ask.After, ask.LoneFrom = unreadLook, 1<<62, true, model.Cursor{}, 0
 	call, cancel := context.WithTimeout(hard, storeTimeout)
 	defer cancel()
 	claimed, err := r.c.cfg.Store.Claim(call, ask)

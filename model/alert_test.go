@@ -113,6 +113,7 @@ func TestB3_AlertSaysWhatAPersonNeeds(t *testing.T) {
 		model.CodeNoRoute, model.CodeAccessRefused, model.CodeNotFound, model.CodePrecondition, model.CodeNack,
 		model.CodeClosed, model.CodeTimeout, model.CodeSuspect, model.CodeWrite, model.CodeNotSent,
 		model.CodeCorrupt, model.CodeInvalid, model.CodeNewerCodec, model.CodeUnread, model.CodeOther,
+		model.CodeCrashLoop,
 	} {
 		if code.Meaning() == "" {
 			t.Errorf("code %s has no meaning in words", code)

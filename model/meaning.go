@@ -19,5 +19,6 @@ var meanings = map[Code]string{
 	CodeInvalid:       "the message is outside of what the protocol or the settings allow",
 	CodeNewerCodec:    "a newer version stored the message: upgrade the compensators",
 	CodeUnread:        "the row's content cannot be read from the database in time",
+	CodeCrashLoop:     "each process that was to send this row alone ended before it had an outcome",
 	CodeOther:         "the broker closes the channel or connection at this message",
 }

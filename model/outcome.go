@@ -63,6 +63,7 @@ const (
 	CodeCorrupt       Code = "corrupt"       // the row's properties cannot be decoded
 	CodeInvalid       Code = "invalid"       // the row's message does not pass the validator
 	CodeNewerCodec    Code = "newer-codec"   // the row was written by a newer version
+	CodeCrashLoop     Code = "crash-loop"    // refused: the row ended every process that was to send it
 	CodeUnread        Code = "unread"        // unknown: the row's content cannot be read from the database
 	CodeOther         Code = "refused-other" // refused: any other channel or connection exception
 )

@@ -91,6 +91,9 @@ type Claimed struct {
 	Last Cursor
 	// More says that the claim ended at a bound: more rows may be due now.
 	More bool
+	// LoneNext says that the bound was a row that must be claimed alone: it comes first in the next
+	// claim, before which the rows of this one should have their outcomes.
+	LoneNext bool
 }
 
 // Settlement is the result of one send written back to its row. It is a fenced update:

@@ -44,7 +44,7 @@ func (s *Store) Claim(ctx context.Context, c model.Claim) (model.Claimed, error)
 	var out model.Claimed
 	err := s.inTx(ctx, "claim", func(tx dbTx) (err error) {
 		out = model.Claimed{}
-		if out.Rows, out.More, err = s.lockDue(ctx, tx, c); err != nil || len(out.Rows) == 0 {
+		if out, err = s.lockDue(ctx, tx, c); err != nil || len(out.Rows) == 0 {
 			return err
 		}
 		last := &out.Rows[len(out.Rows)-1]
@@ -76,33 +76,33 @@ const inOrder = "SELECT set_config('enable_sort', 'off', true), set_config('enab
 
 // lockDue locks due rows within the bounds and reads them as they were, but for UpdatedAt,
 // which is the database's clock; with their content where the last claim's was small.
-func (s *Store) lockDue(ctx context.Context, tx dbTx, c model.Claim) (list []model.TransMessage, more bool, err error) {
+func (s *Store) lockDue(ctx context.Context, tx dbTx, c model.Claim) (out model.Claimed, err error) {
 	if s.d.name == dialectPostgres {
 		if _, err := tx.ExecContext(ctx, inOrder); err != nil {
-			return nil, false, err
+			return out, err
 		}
 	}
 	query, args := s.dueQuery(c)
 	rows, err := tx.QueryContext(ctx, query, args...)
-	list, err = collect(rows, err, func(r scanner, t *model.TransMessage) error {
+	list, err := collect(rows, err, func(r scanner, t *model.TransMessage) error {
 		return scanRow(r, t, &t.UpdatedAt, &t.Payload)
 	})
 	if err != nil {
-		return nil, false, err
+		return out, err
 	}
 	var sum int64
 	for i := range list {
 		if lone := c.LoneFrom > 0 && list[i].Claims+1 >= c.LoneFrom; lone && i == 0 {
-			return list[:1], true, nil
+			return model.Claimed{Rows: list[:1], More: true}, nil
 		} else if lone {
-			return list[:i], true, nil // it is first in the next claim
+			return model.Claimed{Rows: list[:i], More: true, LoneNext: true}, nil
 		}
 		// What lies beyond the bound was locked but not changed: the commit frees it.
 		if sum += int64(list[i].Size); i > 0 && sum > c.MaxBytes {
-			return list[:i], true, nil
+			return model.Claimed{Rows: list[:i], More: true}, nil
 		}
 	}
-	return list, len(list) == c.MaxRows, nil
+	return model.Claimed{Rows: list, More: len(list) == c.MaxRows}, nil
 }
 
 // dueQuery walks the index in its own order from the lower bound up, so that there is
