@@ -4,6 +4,7 @@ import (
 	"errors"
 	"math"
 	"net/url"
+	"slices"
 	"strconv"
 	"sync"
 	"testing"
@@ -77,8 +78,47 @@ func TestB1_UnlistedErrorsAreUnknown(t *testing.T) {
 			if errors.Is(err, model.ErrNotStored) {
 				t.Errorf("certainly not stored, but the row exists: %v", err)
 			}
-			if err == nil && stored[0] != model.StoredBefore {
-				t.Errorf("got %v, want the row found by the repeated INSERT", stored)
+			if err == nil && stored[0] != model.StoredNew {
+				t.Errorf("got %v, want the row that the first INSERT stored", stored)
+			}
+		})
+	}
+}
+
+// TestB2_ALandedInsertIsOurs: the INSERT took effect and its answer was lost. What the repeated one
+// finds is this call's own row, which its caller sends at once, but only in the epoch that it gave.
+func TestB2_ALandedInsertIsOurs(t *testing.T) {
+	t.Parallel()
+	for name, l := range map[string]*liar{"mysql": {}, "postgres": {postgres: true}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, truth := lying(t, l, gormstore.Options{})
+			l.cut.Store(true)
+			for _, n := range []int{1, 3} {
+				rows := batch(n)
+				for i := range rows {
+					rows[i].Epoch = model.NewEpoch()
+				}
+				told := l.told.Load()
+				l.lies.Store(1)
+				stored, err := s.Insert(t.Context(), rows)
+				if err != nil || l.told.Load() == told {
+					t.Fatalf("%d rows: %v, %d answers lost", n, err, l.told.Load()-told)
+				}
+				l.lies.Store(0)
+				if i := slices.IndexFunc(stored, func(f model.Stored) bool { return f != model.StoredNew }); i >= 0 {
+					t.Errorf("%d rows: the %d. is %v, want it new", n, i, stored[i])
+				}
+				if got := present(t, truth, rows...); got != n {
+					t.Errorf("%d rows, want %d", got, n)
+				}
+				for i := range rows { // another call
+					rows[i].Epoch = model.NewEpoch()
+				}
+				again, err := s.Insert(t.Context(), rows)
+				if err != nil || slices.Contains(again, model.StoredNew) {
+					t.Errorf("another call: %v, %v, want all stored before", again, err)
+				}
 			}
 		})
 	}

@@ -61,7 +61,7 @@ func compare(u *unit, existing map[string]*model.TransMessage) unitState {
 		if u.found[i] != 0 {
 			continue
 		}
-		switch u.found[i] = match(existing[u.rows[i].ID], &u.rows[i].TransMessage); u.found[i] {
+		switch u.found[i] = u.match(existing[u.rows[i].ID], i); u.found[i] {
 		case 0:
 			if state == unitStored {
 				state = unitPending
@@ -72,6 +72,16 @@ func compare(u *unit, existing map[string]*model.TransMessage) unitState {
 		}
 	}
 	return state
+}
+
+// match is the result for the i-th row. One in the very epoch that an INSERT of the unit with an
+// unknown result gave it is that INSERT's: it did take effect, and the row is the caller's to send.
+func (u *unit) match(have *model.TransMessage, i int) model.Stored {
+	f := match(have, &u.rows[i].TransMessage)
+	if f == model.StoredBefore && u.unsure && have.Epoch == u.rows[i].Epoch {
+		return model.StoredNew
+	}
+	return f
 }
 
 // match is the result for a row whose id have holds; zero where that is nil.
