@@ -117,8 +117,8 @@ type Config struct {
 	// exchange and cause within a window are told as one, and so are more than three
 	// exchanges of one service and cause. Defaults to 1 min.
 	AlertWindow time.Duration
-	// OldestReady is the age since storing from which a service's oldest READY row raises
-	// an alert, looked at once a minute and repeated as often as that age; at least 1 s.
+	// OldestReady is the age since storing, or since its NotBefore, from which a service's
+	// oldest READY row raises an alert, looked at once a minute and repeated as often as that age; at least 1 s.
 	// Defaults to 15 min; -1 means never.
 	OldestReady time.Duration
 	// EventRetention is the age from which the history of rows is deleted, at least 1 h.

@@ -76,7 +76,7 @@
 //	transmsg_rows_due{service}                           READY and due now
 //	transmsg_rows_exhausted{service}                     READY, attempts used up: sent on, not DEAD yet
 //	transmsg_oldest_due_seconds{service}                 how long the oldest has been due
-//	transmsg_oldest_ready_seconds{service}               age of the oldest READY row
+//	transmsg_oldest_ready_seconds{service}               age of the oldest READY row not waiting for its NotBefore
 //	transmsg_rows_up                                     the last read succeeded: 1 or 0
 //	transmsg_rows_read_timestamp_seconds                 when the last read succeeded, Unix time
 package metrics

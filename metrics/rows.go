@@ -30,12 +30,13 @@ func newRows(cfg Config) *rows {
 	const service = "service"
 	return &rows{
 		cfg: cfg, log: cfg.Logger, stats: map[string]model.Stats{},
-		count:       describe("rows", "Rows of the table.", service, "status"),
-		due:         describe("rows_due", "READY rows that are due.", service),
-		exhausted:   describe("rows_exhausted", "READY rows whose attempts are used up.", service),
-		oldestDue:   describe("oldest_due_seconds", "How long the oldest due row has been due.", service),
-		oldestReady: describe("oldest_ready_seconds", "Age of the oldest READY row.", service),
-		up:          describe("rows_up", "Whether the last read of the table's figures succeeded."),
+		count:     describe("rows", "Rows of the table.", service, "status"),
+		due:       describe("rows_due", "READY rows that are due.", service),
+		exhausted: describe("rows_exhausted", "READY rows whose attempts are used up.", service),
+		oldestDue: describe("oldest_due_seconds", "How long the oldest due row has been due.", service),
+		oldestReady: describe("oldest_ready_seconds", "Age of the oldest READY row not waiting for its NotBefore.",
+			service),
+		up: describe("rows_up", "Whether the last read of the table's figures succeeded."),
 		readAt: describe("rows_read_timestamp_seconds",
 			"When the table's figures were last read with success, Unix time; 0 is never."),
 	}

@@ -69,6 +69,10 @@ type TransMessage struct {
 	ClosesSince int64
 }
 
+// EligibleAt is when the row could first be sent: when it was stored, or its NotBefore where
+// that is later.
+func (t *TransMessage) EligibleAt() int64 { return max(t.CreatedAt, t.NotBefore) }
+
 // FailingFor is how long ago a send was first answered with a failure about this message, by
 // the database's clock at now; 0 where none was since the last replay. A clock that went
 // back makes it 0 too, never negative.

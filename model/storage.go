@@ -150,13 +150,15 @@ type Event struct {
 
 // Stats are counts and ages of one service's rows, from the database's clock.
 type Stats struct {
-	Service     string
-	Ready       int64
-	Due         int64 // READY and due now
-	Dead        int64
-	Exhausted   int64         // READY, with attempts used up: sent on at the longest delay
-	OldestDue   time.Duration // how long the oldest due row has been due; 0 when none is
-	OldestReady time.Duration // age of the oldest READY row since it was stored
+	Service   string
+	Ready     int64
+	Due       int64 // READY and due now
+	Dead      int64
+	Exhausted int64         // READY, with attempts used up: sent on at the longest delay
+	OldestDue time.Duration // how long the oldest due row has been due; 0 when none is
+	// OldestReady is the age of the oldest READY row since it was stored, or since its NotBefore
+	// where that was later. Rows that still wait for it do not count.
+	OldestReady time.Duration
 	// Ahead is how far in the future of the database's clock the newest READY row was stored:
 	// so far at least the clock has gone back. 0 is the usual.
 	Ahead time.Duration

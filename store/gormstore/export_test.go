@@ -35,6 +35,9 @@ func (s *Store) Prepared() (rows []int) {
 	return rows
 }
 
+// StatsQuery is the query for the figures.
+func (s *Store) StatsQuery(service string) (query string, args []any) { return s.statsQuery(service) }
+
 // InsertText is the shared INSERT of n rows, and the clock in it.
 func (s *Store) InsertText(n int) (text, now string) { return s.sql.insertText(s.d, n), s.d.now }
 

@@ -210,3 +210,32 @@ func TestOwnPoolIsReadCommitted(t *testing.T) {
 		}
 	}
 }
+
+// TestD4_StatsReadTheIndexAlone: counts and ages come from the index of due rows, and of the
+// rows only the oldest of each group is read.
+func TestD4_StatsReadTheIndexAlone(t *testing.T) {
+	t.Parallel()
+	eachServer(t, func(t *testing.T, dsn string) {
+		s := migrated(t, dsn, gormstore.Options{MaxOpenConns: 1})
+		fill(t, s, 2000)
+		for _, service := range []string{"", "orders"} {
+			query, args := s.StatsQuery(service)
+			plan := explain(t, s, query, args)
+			t.Logf("%q:\n%s", service, plan)
+			if !strings.Contains(plan, "trans_message_due") || strings.Contains(plan, "Seq Scan on trans_message") {
+				t.Errorf("%q: the index of due rows is not used:\n%s", service, plan)
+			}
+		}
+		if s.Dialect() != "mysql" {
+			return
+		}
+		before := handlerReads(t, s)
+		got, err := s.Stats(t.Context(), "orders")
+		if err != nil || got[0].Ready != 2000 || got[0].OldestReady <= 0 {
+			t.Fatalf("stats %+v, %v", got, err)
+		}
+		if reads := handlerReads(t, s) - before; reads > 2*2000+100 {
+			t.Errorf("stats of 2000 rows read %d", reads)
+		}
+	})
+}

@@ -123,6 +123,7 @@ func operations() []part {
 		{"D1_NoTimeWraps", testNoTimeWraps},
 		{"D2_NotBeforeIsOfTheStoresClock", testNotBefore},
 		{"D2_NotBeforeOutlivesActs", testNotBeforeIsKept},
+		{"D4_WhatWaitsIsNotOld", testOldestOfTimed},
 		{"D3_FirstFailureIsKept", testFirstFailed},
 		{"E4_AnAlertOwedForReadyRows", testExhausted},
 		{"E4_ReplayOfExhaustedRows", testReplayExhausted},
