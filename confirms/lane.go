@@ -31,9 +31,13 @@ type lane struct {
 	returns chan amqp.Return // capacity = window: never full, see window
 	closes  chan *amqp.Error // capacity 1
 
-	mu   sync.Mutex
-	win  window
-	idle bool // the tracker waits for work
+	mu      sync.Mutex
+	win     window
+	shares  shares
+	idle    bool // the tracker waits for work
+	overdue int  // timed-out sends
+
+	crowded []*share // with parked sends; run's own
 
 	work    chan struct{} // cap 1: sent while idle
 	freed   chan struct{} // cap 1: a slot was freed
@@ -45,6 +49,9 @@ type lane struct {
 	returned  map[string]amqp.Return // read and not yet matched
 	limbo     []*pending             // resolved by a close, not by the broker
 	isRetired bool
+	stalled   bool          // it answers nothing of several routes
+	behind    *share        // the route whose overdue send nothing newer has overtaken
+	behindAt  time.Duration // when that was sent
 }
 
 // openLane opens a channel; confirm mode is part of opening it.
@@ -55,6 +62,7 @@ func (se *session) openLane() (*lane, error) {
 		returns: make(chan amqp.Return, r.window),
 		closes:  make(chan *amqp.Error, 1),
 		win:     newWindow(r.window, se.s.cfg.WindowBytes),
+		shares:  newShares(r.window, se.s.cfg.ConfirmTimeout),
 		work:    make(chan struct{}, 1), freed: make(chan struct{}, 1),
 		dead: make(chan struct{}), retired: make(chan struct{}), ended: make(chan struct{}),
 		returned: make(map[string]amqp.Return),
@@ -77,7 +85,9 @@ func (se *session) openLane() (*lane, error) {
 // over.
 func (l *lane) run() {
 	defer close(l.ended)
+	defer l.requeueParked()
 	for {
+		l.unpark()
 		// A lane without a slot leaves the queue to the others.
 		queue := l.role.queue
 		if !l.hasSlot() {
@@ -91,6 +101,7 @@ func (l *lane) run() {
 		case <-l.se.over:
 			return
 		case <-l.freed:
+		case <-l.gateOff():
 		case p := <-queue:
 			l.send(p)
 		}
@@ -174,15 +185,21 @@ func (l *lane) admit(p *pending) bool {
 	for {
 		slow := l.se.wire.full()
 		if slow == nil {
-			l.mu.Lock()
-			a := l.win.admit(p.Message.ID, p.size(), l.limit())
-			l.mu.Unlock()
+			a, s := l.tryAdmit(p)
 			switch a {
 			case admitted:
 				l.se.inFlight.Add(1)
 				return true
 			case duplicate:
-				p.deferred("the same id is in flight on this channel")
+				o := notSent("the same id is in flight on this channel")
+				o.Wait = l.se.s.cfg.ProbeDelay
+				p.finish(o)
+				return false
+			case crowded:
+				l.park(p, s)
+				return false
+			case silent:
+				l.silence(p)
 				return false
 			case full:
 			}
@@ -203,9 +220,31 @@ func (l *lane) admit(p *pending) bool {
 	}
 }
 
-// limit is the window in force: half of it while a timed-out send is still open.
+// tryAdmit takes a slot of the window and of the route's share. A probe needs none of the
+// share, and nothing goes before what is parked.
+func (l *lane) tryAdmit(p *pending) (admission, *share) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s := l.shares.of(routeOf(p))
+	if len(s.parked) > 0 && !p.unparked {
+		return crowded, s
+	}
+	if p.probe == nil {
+		if a := l.shares.admit(s); a != admitted {
+			return a, s
+		}
+	}
+	a := l.win.admit(p.Message.ID, p.size(), l.limit())
+	if a == admitted {
+		p.share = s
+		l.shares.take(s, l.se.clock.now)
+	}
+	return a, s
+}
+
+// limit is the window in force: half of it while a channel answers nothing.
 func (l *lane) limit() int {
-	if l.se.timedOut.Load() > 0 {
+	if l.se.stalled.Load() > 0 {
 		return max(1, l.win.max/2)
 	}
 	return l.win.max
@@ -214,6 +253,7 @@ func (l *lane) limit() int {
 func (l *lane) free(p *pending) {
 	l.mu.Lock()
 	l.win.free(p.Message.ID, p.size())
+	l.shares.free(p)
 	l.mu.Unlock()
 	l.se.inFlight.Add(-1)
 }

@@ -22,6 +22,9 @@ type pending struct {
 	role    *role
 	settled atomic.Bool
 	probe   *breaker.Target // what it is the breaker's probe of
+	share   *share          // of its route, while it has a slot of a lane
+	// unparked: its turn among the parked of its route has come; run's own.
+	unparked bool
 
 	// Set by the lane that sends it.
 	dc       *amqp.DeferredConfirmation

@@ -131,7 +131,7 @@ func (s *Sender) start() {
 }
 
 // Ready reports whether new work should be taken on: there is an open channel, the broker
-// does not block the connection and no confirm is overdue.
+// does not block the connection and confirms are not overdue on a whole channel.
 func (s *Sender) Ready() bool { return s.ready.get() }
 
 // WaitReady waits until Ready. The error is ctx's, with the last connection error if

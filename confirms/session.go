@@ -36,6 +36,7 @@ type session struct {
 
 	inFlight atomic.Int64 // slots taken, all lanes
 	timedOut atomic.Int64 // timed-out sends still tracked, all lanes
+	stalled  atomic.Int64 // lanes that answer nothing
 
 	over   chan struct{} // closed when the connection is lost or given up
 	unused chan struct{} // closed by the watchdog: the quarantine has been idle

@@ -45,7 +45,7 @@ func (s *Sender) derive() (gateClosed []*session) {
 	if s.quarantine.gate.set(quarantine) && !quarantine && isolated != nil {
 		gateClosed = append(gateClosed, isolated)
 	}
-	ready := open && se.lanes > 0 && !s.closing.Load() && se.timedOut.Load() == 0
+	ready := open && se.lanes > 0 && !s.closing.Load() && se.stalled.Load() == 0
 	s.room.setReady(ready) // first: whoever has waited for readiness finds room
 	s.ready.set(ready)
 	return gateClosed

@@ -3,6 +3,7 @@ package confirms
 import (
 	"sync/atomic"
 
+	"github.com/transmsg/transmsg/internal/breaker"
 	"github.com/transmsg/transmsg/model"
 )
 
@@ -23,6 +24,12 @@ type Stats struct {
 	// Outcomes by kind.
 	Acked, Nacked, Returned, Refused, Unknown, Deferred uint64
 	LateAcks                                            uint64
+	// Overdue counts the sends without a confirm within ConfirmTimeout: each may be in its
+	// queue, so that the next send of its row is perhaps a copy. LateAcks are of these.
+	Overdue uint64
+	// SilentRoutes are the exchanges with a routing key that are not confirmed: their messages
+	// wait, but for one at a time.
+	SilentRoutes int
 }
 
 // Stats returns a snapshot.
@@ -47,13 +54,15 @@ func (s *Sender) Stats() Stats {
 	st.Acked, st.Nacked = c.kinds[model.Acked].Load(), c.kinds[model.Nacked].Load()
 	st.Returned, st.Refused = c.kinds[model.Returned].Load(), c.kinds[model.Refused].Load()
 	st.Unknown, st.Deferred = c.kinds[model.Unknown].Load(), c.kinds[model.Deferred].Load()
-	st.LateAcks = c.lateAcks.Load()
+	st.LateAcks, st.Overdue = c.lateAcks.Load(), c.overdue.Load()
+	st.SilentRoutes = s.broken.Broken(breaker.Route)
 	return st
 }
 
 type counts struct {
 	kinds    [model.Deferred + 1]atomic.Uint64
 	lateAcks atomic.Uint64
+	overdue  atomic.Uint64
 }
 
 func (c *counts) add(k model.Kind) { c.kinds[k].Add(1) }

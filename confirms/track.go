@@ -52,7 +52,8 @@ func (l *lane) track() {
 				l.resolve(l.take(true))
 			}
 			last = head
-			if l.expire() && retiredAt == 0 {
+			l.expire()
+			if retiredAt == 0 && l.spent() {
 				retiredAt = l.se.clock.now()
 				l.retire()
 			}
@@ -149,9 +150,17 @@ func (l *lane) resolve(batch []*pending) {
 	l.mu.Lock()
 	for _, d := range decisions {
 		l.win.free(d.p.Message.ID, d.p.size())
+		l.shares.free(d.p)
+		l.shares.answered(d.p)
+		if d.p.timedOut {
+			l.overdue--
+		}
 	}
 	l.mu.Unlock()
 	signal(l.freed)
+	if l.stalled && l.none() {
+		l.setStalled(false)
+	}
 	for _, d := range decisions {
 		l.settle(d.p, d.o)
 	}
@@ -166,6 +175,9 @@ func (l *lane) settle(p *pending, o model.Outcome) {
 		return
 	}
 	l.se.addTimedOut(-1)
+	if answered(o.Kind) {
+		l.se.s.broken.LateAnswer(p.Message.Exchange, p.Message.RoutingKey)
+	}
 	if o.Kind == model.Acked {
 		l.se.s.counts.lateAcks.Add(1)
 		p.Handler.LateAck()
@@ -175,7 +187,7 @@ func (l *lane) settle(p *pending, o model.Outcome) {
 // observe reports how long the broker took, if it is the broker that answered.
 func (l *lane) observe(p *pending, kind model.Kind) {
 	f := l.se.s.cfg.Observer.Answered
-	if f != nil && (kind == model.Acked || kind == model.Nacked || kind == model.Returned) {
+	if f != nil && answered(kind) {
 		f(kind, l.se.clock.now()-p.sentAt)
 	}
 }
@@ -199,21 +211,6 @@ func (l *lane) drainReturns() {
 func (l *lane) noteReturn(r amqp.Return) {
 	r.Body, r.Headers = nil, nil // echoed in full; not needed
 	l.returned[r.MessageId] = r
-}
-
-// expire tells the overdue sends that their outcome is unknown. They keep their slots.
-func (l *lane) expire() bool {
-	l.mu.Lock()
-	expired := l.win.expire(l.se.clock.now() - l.se.s.cfg.ConfirmTimeout)
-	l.mu.Unlock()
-	if len(expired) == 0 {
-		return false
-	}
-	l.se.addTimedOut(len(expired))
-	for _, p := range expired {
-		p.finish(unknown(model.CodeTimeout, "no confirm within "+l.se.s.cfg.ConfirmTimeout.String()))
-	}
-	return true
 }
 
 // allTimedOut reports whether every unconfirmed send is overdue: the sender may have sent
@@ -247,6 +244,9 @@ func (l *lane) discard() {
 func (l *lane) conclude(cause *amqp.Error) {
 	close(l.dead)
 	<-l.ended // nothing is added from here on
+	if l.stalled {
+		l.setStalled(false)
+	}
 	connOpen := !l.se.conn.IsClosed()
 	if l.isRetired && connOpen {
 		l.se.s.retire(l.se, -1) // else it stays: what ended the connection may have been on it

@@ -22,6 +22,8 @@ const (
 	admitted  admission = iota + 1
 	full                // no room now
 	duplicate           // the id is in flight
+	crowded             // its route has its share
+	silent              // its route has its share and answers nothing
 )
 
 func newWindow(maxN int, maxBytes int64) window {

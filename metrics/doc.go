@@ -47,6 +47,8 @@
 //	transmsg_sender_window{sender}                       the most that in_flight can be
 //	transmsg_sender_timed_out{sender}                    of in_flight: overdue
 //	transmsg_sender_late_acks_total{sender}              acked after they had timed out
+//	transmsg_sender_overdue_total{sender}                without a confirm in time: copies, perhaps
+//	transmsg_sender_silent_routes{sender}                not confirmed: their messages wait
 //	transmsg_sender_pending{sender}                      reserved, or sent and not done
 //	transmsg_sender_pending_limit{sender}                the most that pending can be
 //	transmsg_sender_pending_bytes{sender}                body bytes of pending

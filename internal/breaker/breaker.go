@@ -153,6 +153,14 @@ func answered(k model.Kind) bool {
 	return k == model.Acked || k == model.Returned || k == model.Nacked
 }
 
+// Silent says that a route is not confirmed although its sends are not overdue yet, and
+// returns the outcome of a message that waits for it.
+func (b *Breaker) Silent(exchange, key string, why model.Outcome) model.Outcome {
+	t := Target{Kind: Route, Exchange: exchange, Key: key}
+	b.failed(t, nil, why)
+	return (&broken{cause: why}).waiting(t, b.cfg.Delay)
+}
+
 // LateAnswer says that the broker has answered a send that had timed out.
 func (b *Breaker) LateAnswer(exchange, key string) {
 	if b.n.Load() > 0 {

@@ -42,6 +42,8 @@ func targets(exchange, key string) [3]Target {
 // blame says which target an outcome accuses, if any.
 func blame(exchange, key string, o model.Outcome) (Target, bool) {
 	switch {
+	case o.Kind == model.Unknown && o.Code == model.CodeTimeout:
+		return Target{Kind: Route, Exchange: exchange, Key: key}, true
 	case o.Kind == model.Refused && (o.Code == model.CodeNotFound || o.Code == model.CodeAccessRefused):
 	case o.Kind == model.Unknown && o.Code == model.CodeSuspect && isExchangeCause(o.Text):
 	default:
