@@ -30,6 +30,7 @@ type Compensator struct {
 	identityMu   sync.Mutex
 	identity     string // of the store, in the locks' names
 	unread       unread
+	health       health
 	suspectsTold time.Time // looked at by the run's goroutine alone
 	started      atomic.Bool
 	running      chan struct{} // one slot, taken by a run: one at a time, and Run waits for the last

@@ -33,6 +33,7 @@ type run struct {
 	held    func() bool
 	cursors map[string]place // where the next claim of a service goes on
 
+	jury     jury
 	mu       sync.Mutex
 	figures  Figures
 	seen     int // outcomes that were answers, at the last look of stuck
@@ -85,7 +86,9 @@ func (r *run) report(ctx context.Context, cause error) {
 func (r *run) finish(hard context.Context) error {
 	ctx, cancel := context.WithTimeout(hard, r.c.cfg.Lease)
 	defer cancel()
-	if err := r.c.flight.wait(ctx, 0, 0); err != nil {
+	err := r.c.flight.wait(ctx, 0, 0)
+	r.endJury()
+	if err != nil {
 		return err
 	}
 	return r.c.batcher.Flush(ctx)
@@ -101,6 +104,7 @@ func (r *run) drain(ctx, hard context.Context) error {
 		if err != nil {
 			return err
 		}
+		r.judge(r.c.cfg.Lease / 4) // in time for their leases
 		restarted, rows := len(r.cursors) > 0, 0
 		for _, service := range services {
 			n, err := r.batch(ctx, hard, service)

@@ -148,9 +148,12 @@ func dangerous(row *model.TransMessage) bool {
 
 // Done takes the outcome, on one of the sender's goroutines.
 func (s *send) Done(o model.Outcome) {
-	if o.Wait > 0 {
+	switch {
+	case o.Wait > 0:
 		s.wait(o)
-	} else {
+	case o.Kind == model.Refused && o.Code == model.CodeOther:
+		s.run.accuse(s, o)
+	default:
 		s.settle(o)
 	}
 	s.run.c.flight.land(len(s.message.Body))
@@ -161,6 +164,9 @@ func (s *send) LateAck() { s.run.c.batcher.LateAck(&s.result) }
 
 // settle counts the outcome and puts it on its way to the table. It does not block.
 func (s *send) settle(o model.Outcome) {
+	if o.Kind == model.Acked {
+		s.run.c.health.acked()
+	}
 	s.result.Outcome = o
 	s.run.count(func(f *Figures) { f.add(o.Kind) })
 	s.run.c.cfg.Observer.Outcome(s.result.Row.Service, o)

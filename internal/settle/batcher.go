@@ -80,6 +80,8 @@ type Result struct {
 	// Delay is the least time until a row whose outcome is Deferred or Unknown is due again.
 	// Other outcomes have the policy's delay.
 	Delay time.Duration
+	// Closes is 1 where the row ended its connection and is acquitted, see [model.Settlement].
+	Closes int
 
 	decision Decision
 	met      model.Settled // what Settle found, once it is written

@@ -103,7 +103,7 @@ func (b *Batcher) settlement(r *Result) model.Settlement {
 		ID: r.Row.ID, Epoch: r.Row.Epoch, Version: r.Row.Version,
 		Status: r.decision.Status, Delay: r.decision.Delay,
 		AttemptsDelta: r.decision.AttemptsDelta, FailuresDelta: r.decision.FailuresDelta,
-		Exhausted: r.decision.Exhausted, Outcome: r.Outcome, Instance: b.cfg.Instance,
+		ClosesDelta: r.Closes, Exhausted: r.decision.Exhausted, Outcome: r.Outcome, Instance: b.cfg.Instance,
 	}
 }
 
