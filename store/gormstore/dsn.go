@@ -160,6 +160,7 @@ func parsePostgres(dsn string) (target, error) {
 	if cfg.ConnectTimeout == 0 {
 		cfg.ConnectTimeout = dialTimeout
 	}
+	cfg.RuntimeParams["client_encoding"] = "UTF8" // what the driver sends, whatever the DSN says
 	label := fmt.Sprintf("postgres %s/%s", cmp.Or(u.Host, cfg.Host), cfg.Database)
 	return target{dialect: dialectPostgres, label: label, pg: cfg}, nil
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/transmsg/transmsg/model"
 )
@@ -113,12 +112,8 @@ func (t *txInsert) rest() {
 
 // insert returns how many rows it stored. A duplicate key is no error, but exists.
 func (t *txInsert) insert(ctx context.Context) (stored int, exists, err error) {
-	rows := t.open()
-	args := make([]any, 0, len(rows)*insertParams)
-	for _, r := range rows {
-		args = appendRowArgs(args, r)
-	}
-	stored, err = affected(t.x.ExecContext(ctx, t.s.insertTxText(len(rows)), args...))
+	query, args := t.s.insertTxStatement(t.open())
+	stored, err = affected(t.x.ExecContext(ctx, query, args...))
 	if err = t.s.explainTx(err); err != nil && classify(err) == classDuplicate && !errors.Is(err, errNoTx) {
 		return 0, err, nil
 	}
@@ -154,15 +149,4 @@ func (t *txInsert) look(ctx context.Context) (err error) {
 		t.found[i] = match(have, &r.TransMessage)
 	}
 	return nil
-}
-
-// insertTxText is portable over drivers: no arrays, which lib/pq would refuse.
-func (s *Store) insertTxText(n int) string {
-	if s.d.name == dialectMySQL {
-		// The caller's user may insert and no more: to refer to a column is to SELECT it.
-		return s.guardTx(strings.ReplaceAll(s.sql.insertText(s.d, n), insertTuple(s.d), insertTupleOf(s.d.now, s.d)))
-	}
-	tuples := strings.Repeat(insertTuple(s.d)+",", n)
-	return s.d.bind("INSERT INTO " + s.sql.table + " (" + insertColumns + ") VALUES " +
-		tuples[:len(tuples)-1] + " ON CONFLICT (id) DO NOTHING")
 }

@@ -2,6 +2,7 @@ package gormstore
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"strconv"
@@ -27,8 +28,11 @@ func (s *Store) checkMySQL(ctx context.Context) error {
 	var version, mode string
 	var packet int
 	var autocommit bool
+	var charsets [3]sql.NullString
 	err := s.db.QueryRowContext(ctx, "SELECT VERSION(), @@SESSION.sql_mode, @@GLOBAL.max_allowed_packet, "+
-		"@@SESSION.autocommit").Scan(&version, &mode, &packet, &autocommit)
+		"@@SESSION.autocommit, @@SESSION.character_set_client, @@SESSION.character_set_connection, "+
+		"@@SESSION.character_set_results").Scan(&version, &mode, &packet, &autocommit,
+		&charsets[0], &charsets[1], &charsets[2])
 	if err != nil {
 		return err
 	}
@@ -50,16 +54,42 @@ func (s *Store) checkMySQL(ctx context.Context) error {
 			"from the pool's dsn, or from init_connect or the configuration of the server")
 	}
 	s.maxBody = packet / packetShare
+	if err := checkCharsets(charsets); err != nil {
+		return err
+	}
 	return s.checkBinlog(ctx)
 }
 
+// checkCharsets refuses a session that takes or gives text in another character set than the
+// columns': names and keys would be other ones when they are stored, or read back.
+func checkCharsets(have [3]sql.NullString) error {
+	for i, variable := range []string{"client", "connection", "results"} {
+		if have[i].String != "utf8mb4" {
+			return fmt.Errorf("character_set_%s is %q: exchanges, keys and services would be altered; set "+
+				"charset=utf8mb4 in the pool's dsn, or look at init_connect and character-set-client-handshake "+
+				"of the server", variable, have[i].String)
+		}
+	}
+	return nil
+}
+
 func (s *Store) checkPostgres(ctx context.Context) error {
-	var version string
-	if err := s.db.QueryRowContext(ctx, "SHOW server_version_num").Scan(&version); err != nil {
+	var version, client, server string
+	if err := s.db.QueryRowContext(ctx, "SELECT current_setting('server_version_num'), "+
+		"current_setting('client_encoding'), current_setting('server_encoding')",
+	).Scan(&version, &client, &server); err != nil {
 		return err
 	}
 	if n, err := strconv.Atoi(version); err != nil || n < 130000 {
 		return fmt.Errorf("server version number %s is too old: PostgreSQL 13 or newer is needed", version)
+	}
+	if client != "UTF8" { // a caller's pool; the own one sets it
+		return fmt.Errorf("client_encoding is %s: exchanges, keys and services would be altered; remove "+
+			"client_encoding from the pool's dsn and PGCLIENTENCODING, or set it to UTF8", client)
+	}
+	if server != "UTF8" {
+		return fmt.Errorf("the database's encoding is %s: texts that it does not know could not be stored; "+
+			"make a database with ENCODING 'UTF8'", server)
 	}
 	var n int
 	err := s.db.QueryRowContext(ctx, "SELECT cardinality($1::text[])", []string{"a", "b"}).Scan(&n)

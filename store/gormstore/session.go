@@ -14,13 +14,13 @@ const connMaxLifetime = 5 * time.Minute
 // mysqlSession sets the state of every connection of the own pool: READ COMMITTED, in the
 // one syntax that MySQL and MariaDB share whatever they call the variable; autocommit,
 // without which a statement by itself would never be committed; strictness, since a value
-// that is cut is another message; and a short wait for
-// locks. One that is not free in a second belongs to somebody who thinks or sleeps: then
-// those who share the statement part from the one row that is locked.
+// that is cut is another message; the columns' character set, whatever the DSN says; and a
+// short wait for locks. One that is not free in a second belongs to somebody who thinks or
+// sleeps: then those who share the statement part from the one row that is locked.
 func mysqlSession() []string {
 	return []string{
 		"SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
-		"SET SESSION autocommit = 1, SESSION innodb_lock_wait_timeout = 1, " +
+		"SET NAMES utf8mb4, SESSION autocommit = 1, SESSION innodb_lock_wait_timeout = 1, " +
 			"SESSION sql_mode = CONCAT(@@SESSION.sql_mode, ',STRICT_TRANS_TABLES')",
 	}
 }

@@ -16,8 +16,8 @@ type turn struct {
 	table string // the version table: other databases and prefixes take turns of their own
 }
 
-// turnName is the lock's name; those of MySQL have 64 characters at most.
-const turnName = "CONCAT('transmsg migrate ', MD5(CONCAT(DATABASE(), ' ', ?)))"
+// turnName is the lock's name; those of MySQL have 64 characters at most. MySQL 9.6 dropped MD5.
+const turnName = "CONCAT('transmsg migrate ', LEFT(SHA2(CONCAT(DATABASE(), ' ', ?), 256), 32))"
 
 // SessionLock waits for the lock until ctx ends. It implements goose's lock.SessionLocker.
 func (l turn) SessionLock(ctx context.Context, conn *sql.Conn) error {
