@@ -30,7 +30,7 @@ import (
 )
 
 // patience bounds each wait of a script for a named state.
-const patience = 30 * time.Second
+const patience = 2 * time.Minute
 
 // TestScripts runs the transcripts. Beside testscript's own commands they have:
 //

@@ -199,7 +199,7 @@ func (d *dead) killed(ctx context.Context) error {
 	}); err != nil {
 		return err
 	}
-	d.Breaches.Equal("alerts accepted before the webhook worked", len(d.hook.alerts("dead")), 0)
+	d.Breaches.Equal("alerts accepted before the webhook worked", len(d.hook.dead()), 0)
 	all, err := d.allDead(ctx)
 	d.Breaches.Check(all, "DEAD rows are missing before any was repaired")
 	return err
@@ -210,14 +210,14 @@ func (d *dead) alerted(ctx context.Context) error {
 	d.hook.become(hookWorks)
 	if err := until(ctx, 2*time.Minute, "all DEAD rows were told", func(context.Context) (bool, error) {
 		told := 0
-		for _, a := range d.hook.alerts("dead") {
+		for _, a := range d.hook.dead() {
 			told += a.Count
 		}
 		return told >= deadRows, nil
 	}); err != nil {
 		d.Breaches.Add("%v", err)
 	}
-	alerts := d.hook.alerts("dead")
+	alerts := d.hook.dead()
 	d.Breaches.Equal("alerts", len(alerts), len(d.groups))
 	counts, want := map[string]int{}, map[string]int{}
 	for code, g := range d.groups {

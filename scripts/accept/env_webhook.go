@@ -120,13 +120,13 @@ func (h *webhook) called(mode string) int {
 	return h.calls[mode]
 }
 
-// alerts returns those accepted of one kind.
-func (h *webhook) alerts(kind string) []hookAlert {
+// dead returns the alerts about DEAD rows that it accepted.
+func (h *webhook) dead() []hookAlert {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	var list []hookAlert
 	for _, a := range h.accepted {
-		if a.Kind == kind {
+		if a.Kind == "dead" {
 			list = append(list, a)
 		}
 	}

@@ -69,7 +69,7 @@ func (n *namedRun) round(ctx context.Context, round int) error {
 	n.all = []replica{r}
 	if err := until(ctx, time.Minute, "the DEAD row is told", func(context.Context) (bool, error) {
 		ours := func(a hookAlert) bool { return a.Service == n.words[0] }
-		return slices.ContainsFunc(n.hook.alerts("dead"), ours), nil
+		return slices.ContainsFunc(n.hook.dead(), ours), nil
 	}); err != nil {
 		return fmt.Errorf("%w: %s", err, tailOf(r.log))
 	}

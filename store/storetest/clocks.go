@@ -124,14 +124,16 @@ func markOwed(t *testing.T, s Store, next time.Duration, list ...model.OwedAlert
 	}
 }
 
-func wantExhausted(t *testing.T, s Store, want int64) {
+// wantExhausted expects that one row is shown as exhausted wherever such rows are.
+func wantExhausted(t *testing.T, s Store) {
 	t.Helper()
+	const want = 1
 	stats, err := s.Stats(bound(t), svc)
 	if err != nil || stats[0].Exhausted != want {
 		t.Errorf("stats: %+v, %v, want %d exhausted", stats, err, want)
 	}
 	list, err := s.List(bound(t), model.Filter{Exhausted: true})
-	if err != nil || int64(len(list)) != want {
+	if err != nil || len(list) != want {
 		t.Errorf("%d rows are listed as exhausted, %v, want %d", len(list), err, want)
 	}
 	groups, err := s.Groups(bound(t), model.Filter{Exhausted: true, Status: model.Ready})
@@ -149,7 +151,7 @@ func wantExhausted(t *testing.T, s Store, want int64) {
 func testExhausted(t *testing.T, s Store) {
 	insert(t, s, func() model.Draft { d := draft("other"); d.Delay = hour; return d }())
 	row := exhaust(t, s, 0)
-	wantExhausted(t, s, 1)
+	wantExhausted(t, s)
 	first := owed(t, s)
 	if len(first) != 1 || first[0].Kind != model.AlertExhausted || first[0].Row.ID != row.ID ||
 		first[0].Row.Attempts != 1 || first[0].Row.LastCode != model.CodeNoRoute || first[0].Since < row.CreatedAt {
@@ -168,7 +170,7 @@ func testExhausted(t *testing.T, s Store) {
 	if again := owed(t, s); len(again) != 0 {
 		t.Errorf("one more failure of the same row is told anew: %+v", again)
 	}
-	wantExhausted(t, s, 1)
+	wantExhausted(t, s)
 }
 
 // testReplayExhausted: rows whose attempts are used up can be replayed though they are READY, and
@@ -189,7 +191,7 @@ func testReplayExhausted(t *testing.T, s Store) {
 	if got, _ := show(t, s, sending.ID); got.Attempts != 1 || got.Epoch != sending.Epoch {
 		t.Errorf("the one that is being sent: %+v", got)
 	}
-	wantExhausted(t, s, 1)
+	wantExhausted(t, s)
 }
 
 // testOwedEnds: an acked, edited or dead row owes nothing any more, and what is left of it
@@ -206,7 +208,7 @@ func testOwedEnds(t *testing.T, s Store) {
 	m := returned(died)
 	m.Status, m.Delay = model.Dead, 0
 	equal(t, "settled", settle(t, s, m), []model.Settled{model.SettledDone})
-	wantExhausted(t, s, 1)
+	wantExhausted(t, s)
 	list := owed(t, s)
 	if len(list) != 1 || list[0].Row.ID != stays.ID {
 		t.Errorf("owed: %+v, want that of %s alone", list, stays.ID)
