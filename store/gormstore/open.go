@@ -3,6 +3,7 @@ package gormstore
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -177,11 +178,35 @@ func (s *Store) Ping(ctx context.Context) error { return s.wrap("ping", s.db.Pin
 // only: after a failover the name may lead to another server, but an open connection
 // never does. The one that got the answer has just become idle.
 func (s *Store) evictReadOnly(err error) {
-	if !s.own || s.d.name == dialectSQLite || classify(err) != classReadOnly {
-		return
+	switch {
+	case s.d.name == dialectSQLite || classify(err) != classReadOnly:
+	case s.own:
+		s.db.SetMaxIdleConns(-1)
+		s.db.SetMaxIdleConns(s.opt.MaxOpenConns)
+	default:
+		s.closeIdle()
 	}
-	s.db.SetMaxIdleConns(-1)
-	s.db.SetMaxIdleConns(s.opt.MaxOpenConns)
+}
+
+// closeIdle closes the idle connections of a caller's pool, whose settings stay as they are.
+func (s *Store) closeIdle() {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	var idle []*sql.Conn
+	for range s.db.Stats().Idle {
+		if s.db.Stats().Idle == 0 { // others use them
+			break
+		}
+		conn, err := s.db.Conn(ctx)
+		if err != nil {
+			break // nothing that is idle any more, or the server is away: then they are broken anyway
+		}
+		idle = append(idle, conn)
+	}
+	for _, conn := range idle {
+		_ = conn.Raw(func(any) error { return driver.ErrBadConn }) // closes it instead of handing it back
+		_ = conn.Close()
+	}
 }
 
 var errClosed = &model.StoreError{Kind: model.ErrNotStored, Err: model.ErrClosed}
