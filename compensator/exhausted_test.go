@@ -1,8 +1,10 @@
 package compensator_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/transmsg/transmsg/compensator"
@@ -89,6 +91,30 @@ func TestE4_DeadOnceOldEnough(t *testing.T) {
 		}
 		if n := alerts.told(model.AlertDead); n != 3 || alerts.told(model.AlertExhausted) != 3 {
 			t.Errorf("told of %d DEAD and %d exhausted rows, want 3 and 3", n, alerts.told(model.AlertExhausted))
+		}
+	})
+}
+
+// B5: with the defaults each alert about a message that nobody can route comes, one after the
+// other: its attempts are used up, it is the oldest, it is DEAD.
+func TestB5_EachDefaultAlertCanFire(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store, sender, alerts := newStore(), newSender(), &collector{}
+		sender.script, store.counts = returned, true
+		store.put(t, 1, "orders", nil)
+		r := start(t, compensator.Config{Store: store, Sender: sender, Alerter: alerts})
+		time.Sleep(2 * time.Hour)
+		r.drained(t)
+		var kinds []model.AlertKind
+		for _, a := range alerts.got() {
+			if !slices.Contains(kinds, a.Kind) {
+				kinds = append(kinds, a.Kind)
+			}
+		}
+		want := []model.AlertKind{model.AlertExhausted, model.AlertOldest, model.AlertDead}
+		if !slices.Equal(kinds, want) {
+			t.Errorf("alerts %q, want %q", kinds, want)
 		}
 	})
 }

@@ -74,3 +74,17 @@ func (s *fakeStore) SweepOwed(_ context.Context, most int) (int, error) {
 	}
 	return n, s.err
 }
+
+// counted is the figures of the rows, as of one service; s.mu is held.
+func (s *fakeStore) counted() []model.Stats {
+	out := model.Stats{Service: "orders"}
+	for _, r := range s.rows {
+		if r.Status == model.Dead {
+			out.Dead++
+			continue
+		}
+		out.Ready++
+		out.OldestReady = max(out.OldestReady, model.MillisToDuration(nowMS()-r.CreatedAt))
+	}
+	return []model.Stats{out}
+}

@@ -33,6 +33,7 @@ type fakeStore struct {
 	owes       map[model.OwedKey]*owedLine
 	marks      []mark
 	stats      []model.Stats
+	counts     bool // Stats are those of the rows
 	purges     []string
 	old        map[string]int // events and DEAD rows that are old enough to purge
 }
@@ -288,6 +289,9 @@ func (s *fakeStore) Groups(_ context.Context, f model.Filter) ([]model.Group, er
 func (s *fakeStore) Stats(context.Context, string) ([]model.Stats, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.counts {
+		return s.counted(), s.err
+	}
 	return slices.Clone(s.stats), s.err
 }
 

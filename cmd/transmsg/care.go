@@ -25,8 +25,7 @@ func (o *careOptions) bind(set *pflag.FlagSet) {
 	set.StringVar(&o.environment, "environment", "", "`label` of alerts, such as production")
 	set.StringVar(&o.operatorConfig, "operator-config", "",
 		"settings `file` on the operators' machines; the commands in alerts name it (default this --config)")
-	set.DurationVar(&o.oldestReady, "oldest-ready", compensator.DefaultOldestReady,
-		"age of the oldest READY message that raises an alert, at least 1s; 0 is never")
+	bindOldestReady(set, &o.oldestReady)
 	set.DurationVar(&o.eventRetention, "event-retention", compensator.DefaultEventRetention,
 		"age from which the messages' history is deleted, at least 1h; 0 is never")
 	set.DurationVar(&o.deadRetention, "dead-retention", 0,

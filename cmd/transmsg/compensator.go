@@ -217,13 +217,20 @@ func (o *compensatorOptions) announce(
 	if cfg.Locker != nil {
 		lock = fmt.Sprintf("redis, %d slot(s)", o.redis.slots)
 	}
-	policy, last := cfg.Policy.WithDefaults(), time.Duration(0)
-	for n := 1; n < policy.MaxAttempts && last < policy.MaxDelay*1000; n++ {
-		last += policy.Delay(n, 0.5) // in the middle of the jitter
+	policy := cfg.Policy.WithDefaults()
+	var exhausted, dead time.Duration
+	for s := range policy.Timetable() {
+		if !s.Exhausted || s.Attempt == policy.MaxAttempts {
+			exhausted = s.At
+		}
+		if dead = s.At; s.Attempt > policyMost {
+			break
+		}
 	}
 	log.Info("compensator started", "store", store, "brokers", strings.Join(sender.Addrs, ","),
 		"vhost", cmp.Or(sender.VHost, "/"), "services", cmp.Or(services, "all"),
-		"attempts", policy.MaxAttempts, "attempts_last", last.Round(time.Second), "lock", lock, "http", http)
+		"attempts", policy.MaxAttempts, "attempts_last", exhausted.Round(time.Second),
+		"dead_after", dead.Round(time.Second), "lock", lock, "http", http)
 	for _, addr := range sender.Addrs {
 		if hint := confirms.PortHint(addr); hint != "" {
 			log.Warn("the broker's address looks wrong", "addr", addr, "text", hint)

@@ -77,7 +77,7 @@ func (a *app) root() *cobra.Command {
 	fs.BoolVar(&a.jsonOut, "json", false, "print machine-readable lines on stdout (docs/cli.md)")
 	root.AddCommand(
 		a.publishCommand(), a.compensatorCommand(), a.migrateCommand(), a.messagesCommand(),
-		a.statsCommand(), a.alertCommand(), a.benchCommand(), a.demoCommand(), a.versionCommand(),
+		a.statsCommand(), a.alertCommand(), a.policyCommand(), a.benchCommand(), a.demoCommand(), a.versionCommand(),
 	)
 	return root
 }
