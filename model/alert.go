@@ -117,10 +117,7 @@ func (a *Alert) String() string {
 	if a.Total > int64(a.Count) {
 		fmt.Fprintf(&b, " of %d in all", a.Total)
 	}
-	cause := a.Text
-	if !strings.HasPrefix(cause, string(a.Code)) { // the broker's own text begins with its code
-		cause = strings.TrimSpace(string(a.Code) + " " + a.Text)
-	}
+	cause := a.Code.Cause(a.Text)
 	if a.Meaning != "" {
 		cause += " (" + a.Meaning + ")"
 	}

@@ -1,5 +1,35 @@
 package model
 
+import "strings"
+
+// Words is the code for people: AMQP's numbers with the words of their cause, such as "312 no
+// route". The other codes are words already.
+func (c Code) Words() string {
+	if w := replyWords[c]; w != "" {
+		return string(c) + " " + w
+	}
+	return string(c)
+}
+
+// Cause is the code and the text that came with it, for people. The broker's own texts begin
+// with the code; where there is no text, it is [Code.Words].
+func (c Code) Cause(text string) string {
+	switch {
+	case text == "":
+		return c.Words()
+	case strings.HasPrefix(text, string(c)):
+		return text
+	}
+	return string(c) + " " + text
+}
+
+var replyWords = map[Code]string{
+	CodeNoRoute:       "no route",
+	CodeAccessRefused: "access refused",
+	CodeNotFound:      "no such exchange",
+	CodePrecondition:  "precondition failed",
+}
+
 // Meaning says in words what a code means and what usually mends it; empty for a code that
 // this version does not know.
 func (c Code) Meaning() string { return meanings[c] }

@@ -87,10 +87,7 @@ type Outcome struct {
 // String returns the outcome for people, such as "returned (312 NO_ROUTE)".
 func (o Outcome) String() string {
 	s := o.Kind.String()
-	detail := o.Text
-	if !strings.HasPrefix(detail, string(o.Code)) { // the broker's own text begins with its code
-		detail = strings.TrimSpace(string(o.Code) + " " + o.Text)
-	}
+	detail := o.Code.Cause(o.Text)
 	if o.Kind == Acked || detail == "" {
 		return s
 	}

@@ -39,6 +39,7 @@ type act struct {
 	do         func(context.Context, *gormstore.Store, model.Act) (int, error)
 	// matchAfter says that messages match afterwards too: only --max leaves some out.
 	matchAfter bool
+	sends      bool // the messages are sent again
 }
 
 func (a *app) replayCommand() *cobra.Command {
@@ -78,7 +79,7 @@ func (a *app) replayCommand() *cobra.Command {
 			func(ctx context.Context, s *gormstore.Store, what model.Act) (int, error) {
 				return s.Replay(ctx, what, rate)
 			},
-			false,
+			false, true,
 		})
 	})
 	return cmd
@@ -109,7 +110,7 @@ func (a *app) discardCommand() *cobra.Command {
 			func(ctx context.Context, s *gormstore.Store, what model.Act) (int, error) {
 				return s.Discard(ctx, what)
 			},
-			false,
+			false, false,
 		})
 	})
 	return cmd
@@ -129,11 +130,16 @@ func (a *app) act(ctx context.Context, cmd *cobra.Command, o *actOptions, sel mo
 	if !o.yes {
 		return a.previewAct(ctx, s, sel, do, a.repeated(cmd, "--yes"))
 	}
+	p, groups, err := selected(ctx, s, sel)
+	if err != nil {
+		return err
+	}
+	warning := copies(&p, groups, do)
 	what := model.Act{Selection: sel, Actor: actor, Reason: o.reason}
-	p := newProgress(a, do.past)
-	what.Progress = p.set
+	progress := newProgress(a, do.past)
+	what.Progress = progress.set
 	n, err := do.do(ctx, s, what)
-	p.close()
+	progress.close()
 	if err != nil {
 		// What was done so far is committed; a repeat does the rest.
 		return fmt.Errorf("%w\n%s %s before that; run the command again for the rest", err, count(n), do.past)
@@ -149,6 +155,9 @@ func (a *app) act(ctx context.Context, cmd *cobra.Command, o *actOptions, sel mo
 		return printJSON(a.stdout, jsonAct{do.verb, true, n, left.Rows > 0, actor, o.reason})
 	}
 	fmt.Fprintf(a.stdout, "%s %s as %s\n", count(n), do.past, actor)
+	if warning != "" && n > 0 {
+		fmt.Fprintf(a.stderr, "%s\n", warning)
+	}
 	if ids := len(sel.IDs); n < ids {
 		fmt.Fprintf(a.stderr, "%d of the %d ids: no such message in this state; see transmsg messages show ID\n",
 			ids-n, ids)

@@ -116,7 +116,7 @@ func printGroups(out io.Writer, groups []model.Group, now int64) error {
 	for i := range groups {
 		g := &groups[i]
 		fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", g.Rows, printable(g.Service), printable(g.Exchange),
-			printable(g.RoutingKey), printable(string(g.Code)), ago(g.First, now), ago(g.Last, now),
+			printable(g.RoutingKey), printable(g.Code.Words()), ago(g.First, now), ago(g.Last, now),
 			printable(g.SampleID), printable(g.SampleKey))
 	}
 	if err := w.Flush(); err != nil {

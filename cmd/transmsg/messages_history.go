@@ -89,7 +89,7 @@ func printHistory(out io.Writer, events []jsonEvent) error {
 			who = e.Actor
 		}
 		fmt.Fprintf(w, "%s\t%s\t%s\tattempts %d\t%s\t%s\n",
-			e.At, e.Kind, printable(e.Code), e.Attempts, printable(who), printable(e.Text))
+			e.At, e.Kind, printable(model.Code(e.Code).Words()), e.Attempts, printable(who), printable(e.Text))
 	}
 	if err := w.Flush(); err != nil {
 		return fmt.Errorf("write history: %w", err)
@@ -125,7 +125,7 @@ func fate(id string, events []model.Event) string {
 	}
 	return said + fmt.Sprintf("its last line is %s at %s, and nobody discarded it. So the broker took it after that "+
 		"time, which deletes the row and writes no line, unless somebody deleted the row by SQL",
-		strings.TrimSpace(last.Kind+" "+string(last.Code)), stamp(last.At))
+		strings.TrimSpace(last.Kind+" "+last.Code.Words()), stamp(last.At))
 }
 
 func reason(text string) string {

@@ -114,7 +114,7 @@ func printRows(out io.Writer, rows []model.TransMessage, now int64) error {
 		}
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%d\t%s\t%s\t%s\n", r.ID, r.Status, printable(r.Service),
 			printable(r.Exchange), printable(r.RoutingKey), printable(r.MessageKey), r.Attempts,
-			printable(string(r.LastCode)), age(r.EligibleAt(), now), due)
+			printable(r.LastCode.Words()), age(r.EligibleAt(), now), due)
 	}
 	return w.Flush()
 }

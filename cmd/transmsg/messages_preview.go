@@ -22,6 +22,7 @@ type jsonPreview struct {
 	Causes   []jsonCause `json:"causes"`
 	Groups   []jsonGroup `json:"groups"`
 	Samples  []jsonRow   `json:"samples"`
+	Warning  string      `json:"warning"`
 	Command  string      `json:"command"`
 }
 
@@ -35,20 +36,12 @@ type jsonCause struct {
 func (a *app) previewAct(
 	ctx context.Context, s *gormstore.Store, sel model.Selection, do act, command string,
 ) error {
-	p, err := s.Select(ctx, sel)
+	p, groups, err := selected(ctx, s, sel)
 	if err != nil {
 		return err
 	}
-	var groups []model.Group
-	if len(sel.IDs) == 0 && p.Rows > 0 { // groups go by the filter alone
-		f := sel.Filter
-		f.Limit = previewGroups
-		if groups, err = s.Groups(ctx, f); err != nil {
-			return err
-		}
-	}
 	if a.jsonOut {
-		return printJSON(a.stdout, previewJSON(&p, groups, do.verb, command))
+		return printJSON(a.stdout, previewJSON(&p, groups, do, command))
 	}
 	now, err := s.Now(ctx)
 	if err != nil {
@@ -63,10 +56,44 @@ func (a *app) previewAct(
 	return nil
 }
 
-func previewJSON(p *model.Preview, groups []model.Group, verb, command string) jsonPreview {
+// selected is what a selection holds, and its groups where it has no ids: groups go by the
+// filter alone.
+func selected(
+	ctx context.Context, s *gormstore.Store, sel model.Selection,
+) (p model.Preview, groups []model.Group, err error) {
+	if p, err = s.Select(ctx, sel); err != nil || len(sel.IDs) > 0 || p.Rows == 0 {
+		return p, nil, err
+	}
+	f := sel.Filter
+	f.Limit = previewGroups
+	groups, err = s.Groups(ctx, f)
+	return p, groups, err
+}
+
+// copies warns of a replay through exchanges, or is empty. A message for the default exchange
+// reaches the one queue that it names.
+func copies(p *model.Preview, groups []model.Group, do act) string {
+	through := len(groups) == previewGroups || len(groups) == 0 && p.Rows > len(p.Samples) // others are not looked at
+	for i := range groups {
+		through = through || groups[i].Exchange != ""
+	}
+	for i := range p.Samples {
+		through = through || p.Samples[i].Exchange != ""
+	}
+	if !do.sends || !through {
+		return ""
+	}
+	return "through an exchange every queue that is bound for the routing key gets another copy, also one that has " +
+		"the message already, as after a nack by another queue. How many queues that is cannot be known here: AMQP does " +
+		"not tell; see rabbitmqctl list_bindings. A message whose cause is " + model.CodeNoRoute.Words() +
+		" had reached none"
+}
+
+func previewJSON(p *model.Preview, groups []model.Group, do act, command string) jsonPreview {
 	out := jsonPreview{
-		Verb: verb, Messages: p.Rows, More: p.More, Bytes: p.Bytes, Leased: p.Leased,
+		Verb: do.verb, Messages: p.Rows, More: p.More, Bytes: p.Bytes, Leased: p.Leased,
 		Causes: []jsonCause{}, Groups: []jsonGroup{}, Samples: []jsonRow{}, Command: command,
+		Warning: copies(p, groups, do),
 	}
 	for _, c := range p.Causes {
 		out.Causes = append(out.Causes, jsonCause{string(c.Status), string(c.Code), c.Rows})
@@ -105,8 +132,11 @@ func (a *app) printPreview(
 		}
 	} else {
 		for _, c := range p.Causes {
-			fmt.Fprintf(a.stdout, "%d %s, last cause %s\n", c.Rows, c.Status, printable(string(c.Code)))
+			fmt.Fprintf(a.stdout, "%d %s, last cause %s\n", c.Rows, c.Status, printable(c.Code.Words()))
 		}
+	}
+	if warning := copies(p, groups, do); warning != "" {
+		fmt.Fprintf(a.stdout, "\nWarning: %s\n", warning)
 	}
 	fmt.Fprintf(a.stdout, "\nsamples:\n")
 	return printRows(a.stdout, p.Samples, now)

@@ -45,7 +45,7 @@ func (a *app) retryCommand() *cobra.Command {
 			func(ctx context.Context, s *gormstore.Store, what model.Act) (int, error) {
 				return s.Retry(ctx, what, rate)
 			},
-			rate > 0,
+			rate > 0, true,
 		})
 	})
 	return cmd

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"golang.org/x/term"
+
+	"github.com/transmsg/transmsg/model"
 )
 
 // reporter prints results and counts them. Safe for concurrent use.
@@ -208,9 +210,4 @@ func (r *reporter) stored() int {
 }
 
 // cause is a code with its text, for people; the broker's texts often begin with the code.
-func cause(code, text string) string {
-	if strings.HasPrefix(text, code) {
-		return text
-	}
-	return strings.TrimSpace(code + " " + text)
-}
+func cause(code, text string) string { return model.Code(code).Cause(text) }

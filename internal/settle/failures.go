@@ -53,7 +53,7 @@ func (f *failures) add(r *Result, d Decision, met model.Settled) {
 	fields := []any{
 		"id", row.ID, "key", row.MessageKey, "service", row.Service,
 		"exchange", row.Exchange, "routing_key", row.RoutingKey,
-		"outcome", o.Kind.String(), "code", string(o.Code), "text", o.Text,
+		"outcome", o.Kind.String(), "code", string(o.Code), "cause", o.Code.Words(), "text", o.Text,
 		"attempts", row.Attempts + d.AttemptsDelta, "status", string(d.Status),
 		"lease_lost", met == model.SettledFenced,
 	}
