@@ -30,8 +30,8 @@ var (
 	ErrTxMustRollBack = errors.New("the transaction must be rolled back")
 	// ErrRowsMissing: after the commit these rows are not in the table, though nobody else
 	// can have had them: the transaction or a savepoint was rolled back after all, or it ran
-	// on another database, or the read went to a replica. They are not sent. The error is a
-	// [*StoreError], which carries their ids.
+	// on another database. The store has looked on the primary. They are not sent. The error
+	// is a [*StoreError], which carries their ids.
 	ErrRowsMissing = errors.New("rows are missing after commit")
 	// ErrNotAcked: the first send of a stored message ended in another way than acked. The
 	// row is kept and the compensator sends it again.

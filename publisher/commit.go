@@ -36,7 +36,7 @@ import (
 //   - [model.ErrTxMustRollBack]: as Publish; not committed.
 //   - [model.ErrClosed]: the publisher was closed before; not committed, rolled back.
 //   - [model.ErrRowsMissing]: the commit returned nil, and these rows are not there
-//     although their lease holds: they were rolled back after all.
+//     although their lease holds, also on the primary: they were rolled back after all.
 //   - [model.ErrStoreUnknown]: the commit failed, so that it may have happened or not; or
 //     it returned nil, and whether these rows were there cannot be told any more, because
 //     they cannot be read back now or a compensator may have delivered and deleted them.
@@ -270,8 +270,7 @@ func (p *Publisher) missing(missing []*flight, there int, since time.Time) error
 		err.Err = fmt.Errorf("%d other rows of the transaction are there and sent: "+
 			"a savepoint with these was rolled back by SQL text; see publisher.Tx.Savepoint", there)
 	default:
-		err.Err = errors.New("the transaction was rolled back after all, or ran on another database, " +
-			"or the read went to a replica")
+		err.Err = errors.New("the transaction was rolled back after all, or ran on another database")
 	}
 	return fmt.Errorf("publisher: %w", err)
 }

@@ -176,7 +176,7 @@ func (s *Store) completeRows(ctx context.Context, tx dbTx, list []model.TransMes
 			ids = append(ids, list[i].ID)
 		}
 	}
-	have, err := s.readContent(ctx, tx, sortedIDs(ids))
+	have, err := s.readContent(ctx, tx, sortedIDs(ids), "")
 	for i := range list {
 		if t := have[list[i].ID]; t != nil {
 			list[i].Properties, list[i].Payload = t.Properties, t.Payload

@@ -131,7 +131,7 @@ func (t *txInsert) look(ctx context.Context) (err error) {
 	defer cancel()
 	var existing map[string]*model.TransMessage
 	if q, ok := t.x.(querier); ok && t.s.d.name == dialectSQLite {
-		existing, err = t.s.readContent(ctx, q, ids)
+		existing, err = t.s.readContent(ctx, q, ids, "")
 	} else {
 		existing, err = t.s.committed(ctx, ids)
 	}

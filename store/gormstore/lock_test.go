@@ -175,7 +175,7 @@ func TestRestorePassesOverLockedIDs(t *testing.T) {
 			if busy := busyIDs(t, err); !slices.Equal(busy, []string{rows[60].ID}) || got[60] || !got[59] || !got[119] {
 				t.Errorf("busy %v, restored %v, want all but the locked one", busy, got)
 			}
-			if n := present(t, s, drafts...); n != 119 {
+			if n := present(t, s, slices.Concat(drafts[:60], drafts[61:])...); n != 119 {
 				t.Errorf("%d rows are there, want 119", n)
 			}
 			if err := tx.Commit(); err != nil {

@@ -98,7 +98,7 @@ func (s *Store) importTx(ctx context.Context, tx dbTx, rows []model.TransMessage
 	for i := range rows {
 		ids[i] = rows[i].ID
 	}
-	existing, err := s.readContent(ctx, tx, ids)
+	existing, err := s.readContent(ctx, tx, ids, "")
 	if err != nil {
 		return 0, err
 	}

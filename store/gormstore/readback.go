@@ -2,6 +2,8 @@ package gormstore
 
 import (
 	"context"
+	"maps"
+	"slices"
 
 	"github.com/transmsg/transmsg/model"
 )
@@ -16,7 +18,8 @@ type lookup struct {
 
 // ReadBack reports which of the ids exist, by primary key and outside of any
 // transaction, so that it sees what is committed. Ids without a row are missing from the
-// map. Concurrent calls share queries. ctx ends the wait only.
+// map: before it says so, it has looked for them on the primary, and where that cannot be told,
+// it is an error. Concurrent calls share queries. ctx ends the wait only.
 func (s *Store) ReadBack(ctx context.Context, ids []string) (map[string]model.RowState, error) {
 	if len(ids) == 0 {
 		return map[string]model.RowState{}, nil
@@ -52,22 +55,58 @@ func (s *Store) runLookups(batch []*lookup) {
 	for _, l := range batch {
 		ids = append(ids, l.ids...)
 	}
-	states, err := s.readStates(ctx, sortedIDs(ids))
+	ids = sortedIDs(ids)
+	var states map[string]model.RowState
+	err := s.readAgain(ctx, func() (err error) {
+		states, err = s.readStates(ctx, s.db, ids, "")
+		return err
+	})
+	var unsure error // what is not found may be there all the same
+	missing := slices.DeleteFunc(ids, func(id string) bool { _, found := states[id]; return found })
+	if err == nil && len(missing) > 0 && s.d.name != dialectSQLite {
+		unsure = s.readAgain(ctx, func() error {
+			return s.onPrimary(ctx, func(q querier) error {
+				late, err := s.readStates(ctx, q, missing, s.d.forUpdate)
+				maps.Copy(states, late)
+				return err
+			})
+		})
+	}
 	for _, l := range batch {
-		l.err = s.wrap("read back", err)
-		if err == nil {
-			l.out = make(map[string]model.RowState, len(l.ids))
-			for _, id := range l.ids {
-				if st, ok := states[id]; ok {
-					l.out[id] = st
-				}
-			}
+		l.answer(states)
+		if l.err = s.wrap("read back", err); err == nil && len(l.out) < len(l.ids) {
+			l.err = s.wrap("look for rows on the primary", unsure)
 		}
 		close(l.done)
 	}
 }
 
-func (s *Store) readStates(ctx context.Context, ids []string) (map[string]model.RowState, error) {
+// readAgain reads a few times until it succeeds: one connection that broke tells nothing about the
+// rows, and the caller is about to hear that nobody knows.
+func (s *Store) readAgain(ctx context.Context, read func() error) error {
+	const tries = 3
+	for try := 1; ; try++ {
+		err := read()
+		if err == nil || try == tries || pause(ctx, try) != nil {
+			return err
+		}
+		s.evictReadOnly(err)
+	}
+}
+
+// answer takes the call's own rows.
+func (l *lookup) answer(states map[string]model.RowState) {
+	l.out = make(map[string]model.RowState, len(l.ids))
+	for _, id := range l.ids {
+		if st, ok := states[id]; ok {
+			l.out[id] = st
+		}
+	}
+}
+
+func (s *Store) readStates(
+	ctx context.Context, q querier, ids []string, lock string,
+) (map[string]model.RowState, error) {
 	type state struct {
 		id string
 		model.RowState
@@ -76,8 +115,8 @@ func (s *Store) readStates(ctx context.Context, ids []string) (map[string]model.
 	for len(ids) > 0 {
 		n := min(len(ids), maxRows)
 		cond, args := s.d.in(ids[:n])
-		rows, err := s.db.QueryContext(ctx, s.d.bind("SELECT id, version, epoch, status, next_attempt_at - "+s.d.now+
-			" FROM "+s.sql.table+s.d.forceKey()+" WHERE id "+cond), args...)
+		rows, err := q.QueryContext(ctx, s.d.bind("SELECT id, version, epoch, status, next_attempt_at - "+s.d.now+
+			" FROM "+s.sql.table+s.d.forceKey()+" WHERE id "+cond+lock), args...)
 		found, err := collect(rows, err, func(r scanner, st *state) error {
 			var left int64
 			err := r.Scan(&st.id, &st.Version, &st.Epoch, &st.Status, &left)

@@ -22,6 +22,12 @@ func (s *Store) resolve(ctx context.Context, units []*unit) (now, later []*unit,
 		}
 	}
 	existing, err := s.committed(ctx, ids)
+	if err == nil && len(existing) == 0 && s.d.name != dialectSQLite { // deleted since, or a replica was asked
+		err = s.onPrimary(ctx, func(q querier) error {
+			existing, err = s.readContent(ctx, q, ids, s.d.forUpdate)
+			return err
+		})
+	}
 	if err != nil {
 		return nil, nil, err
 	}
@@ -122,10 +128,10 @@ type querier interface {
 // may write to the primary. SQLite has no replica, and its transactions wait for the writer.
 func (s *Store) committed(ctx context.Context, ids []string) (rows map[string]*model.TransMessage, err error) {
 	if s.d.name == dialectSQLite {
-		return s.readContent(ctx, s.db, ids)
+		return s.readContent(ctx, s.db, ids, "")
 	}
 	err = s.tryTx(ctx, func(tx dbTx) error {
-		rows, err = s.readContent(ctx, tx, ids)
+		rows, err = s.readContent(ctx, tx, ids, "")
 		return err
 	})
 	return rows, err
@@ -133,14 +139,14 @@ func (s *Store) committed(ctx context.Context, ids []string) (rows map[string]*m
 
 // readContent reads what SameContent compares, the epoch and the status.
 func (s *Store) readContent(
-	ctx context.Context, q querier, ids []string,
+	ctx context.Context, q querier, ids []string, lock string,
 ) (map[string]*model.TransMessage, error) {
 	out := make(map[string]*model.TransMessage)
 	for len(ids) > 0 {
 		n := min(len(ids), maxRows)
 		cond, args := s.d.in(ids[:n])
 		rows, err := q.QueryContext(ctx, s.d.bind("SELECT id, epoch, status, message_key, exchange, routing_key, "+
-			"properties, payload FROM "+s.sql.table+" WHERE id "+cond), args...)
+			"properties, payload FROM "+s.sql.table+" WHERE id "+cond+lock), args...)
 		if err != nil {
 			return nil, fmt.Errorf("read existing rows: %w", err)
 		}
