@@ -39,8 +39,9 @@ import (
 //     although their lease holds, also on the primary: they were rolled back after all.
 //   - [model.ErrStoreUnknown]: the commit failed, so that it may have happened or not; or
 //     it returned nil, and whether these rows were there cannot be told any more, because
-//     they cannot be read back now or a compensator may have delivered and deleted them.
-//     The rows that exist are sent by a compensator.
+//     they cannot be read back now or a compensator may have delivered and deleted them;
+//     or these rows stayed although the transaction was rolled back, since DDL had committed
+//     what came before it. The rows that exist are sent by a compensator.
 func (t *Tx) Commit(ctx context.Context, commit func() error) ([]*Receipt, error) {
 	if err := t.usable(); err != nil {
 		return nil, err
@@ -55,7 +56,7 @@ func (t *Tx) Commit(ctx context.Context, commit func() error) ([]*Receipt, error
 	flights := stored(all)
 	switch {
 	case len(failed) > 0:
-		return nil, t.refused(ctx, failed[0], flightIDs(flights))
+		return nil, t.refused(ctx, failed[0], flights)
 	case ctx.Err() != nil:
 		return nil, t.late(ctx, flights, since)
 	case len(flights) == 0:
@@ -140,6 +141,9 @@ func (t *Tx) late(ctx context.Context, flights []*flight, since time.Time) error
 		})
 	case ended: // most often database/sql was first
 		return t.over(ctx, flights, since)
+	}
+	if stayed := t.stayed(ctx, flights); stayed != nil {
+		return fmt.Errorf("publisher: not committed: %w: %w", stayed, context.Cause(ctx))
 	}
 	return notCommitted(flights, ctxEnded(ctx))
 }

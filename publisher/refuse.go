@@ -104,14 +104,18 @@ func (t *Tx) remember(f *failure) {
 }
 
 // refused ends a transaction that must not be committed because of f.
-func (t *Tx) refused(ctx context.Context, f *failure, ids []string) error {
-	err := &model.StoreError{Kind: model.ErrNotStored, IDs: ids, Err: f}
+func (t *Tx) refused(ctx context.Context, f *failure, flights []*flight) error {
+	err := &model.StoreError{Kind: model.ErrNotStored, IDs: flightIDs(flights), Err: f}
 	ended, ok := t.rollBack()
 	switch {
 	case !ok:
 		err.Kind = model.ErrTxMustRollBack
 	case ended && ctx.Err() == nil: // by the handle's own Commit, perhaps
 		err.Kind = model.ErrStoreUnknown
+	default:
+		if stayed := t.stayed(ctx, flights); stayed != nil {
+			return fmt.Errorf("publisher: commit refused: %w: %w", stayed, f)
+		}
 	}
 	return fmt.Errorf("publisher: commit refused: %w (to go on without a message, say so by Tx.TryPublish)", err)
 }

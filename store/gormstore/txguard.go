@@ -21,9 +21,10 @@ import (
 // server is asked. On PostgreSQL no error ends a transaction, it refuses everything but its end
 // (25P02): there the type of a transaction is enough, unless the caller ends it by SQL text.
 var (
-	errNoTx = errors.New("no transaction is open on this handle: BEGIN was never called, or an earlier error, " +
-		"such as a deadlock or an interrupted write, has rolled it back, and a row stored now would stay; " +
-		"run the whole transaction again")
+	errNoTx = errors.New("no transaction is open on this handle, and a row stored now would stay: BEGIN was never " +
+		"called, or an earlier error, such as a deadlock or an interrupted write, has rolled it back (then run the " +
+		"whole transaction again), or a statement such as CREATE TABLE has committed it (then what came before " +
+		"that statement stays)")
 	errPool = errors.New("the handle is a pool of connections and no transaction, and a row stored through it " +
 		"would stay: pass the *sql.Tx, or the tx that gorm's Transaction hands to its function")
 )
