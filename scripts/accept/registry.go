@@ -27,6 +27,7 @@ func registry() map[string]check {
 		handlerCheck(),
 		testTwiceCheck(),
 		identityCheck(),
+		operatorCheck(),
 	}
 	byName := make(map[string]check, len(all))
 	for _, c := range all {
