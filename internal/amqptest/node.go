@@ -31,6 +31,8 @@ type Options struct {
 	Config []string
 	// Plugins to enable, such as rabbitmq_management; each costs boot time.
 	Plugins []string
+	// Join is a running node whose cluster this one joins. It must be closed last.
+	Join *Node
 }
 
 // Node is a private RabbitMQ node on ports and folders of its own. It boots in
@@ -98,14 +100,33 @@ func (n *Node) boot(ctx context.Context) error {
 		return err
 	}
 	n.ports = nodePorts{amqp: free[0], dist: free[1], epmd: free[2], ctl: free[3]}
+	if n.options.Join != nil {
+		n.ports.epmd = n.options.Join.ports.epmd
+	}
 	if err := n.writeFiles(); err != nil {
 		return err
 	}
 	if err := n.Start(ctx); err != nil {
 		return errors.Join(err, n.Kill(), n.endEPMD())
 	}
+	return n.join()
+}
+
+// join makes the node one of the cluster that it was told of.
+func (n *Node) join() error {
+	if n.options.Join == nil {
+		return nil
+	}
+	for _, args := range [][]string{{"stop_app"}, {"join_cluster", n.options.Join.name()}, {"start_app"}} {
+		if _, err := n.Ctl(args...); err != nil {
+			return err
+		}
+	}
 	return nil
 }
+
+// name is the node's name in Erlang.
+func (n *Node) name() string { return fmt.Sprintf("transmsg-%d@localhost", n.ports.amqp) }
 
 // Close kills the node and its port mapper and removes its files. Closing twice
 // is nil.
@@ -203,8 +224,8 @@ func (n *Node) URLFor(user, password, vhost string) string {
 // startEPMD starts a port mapper of our own, in the foreground: the one that
 // Erlang would start by itself is a daemon that outlives the node.
 func (n *Node) startEPMD() error {
-	if n.epmd != nil && n.epmd.Running() {
-		return nil
+	if n.options.Join != nil || (n.epmd != nil && n.epmd.Running()) {
+		return nil // in a cluster it is the first node's
 	}
 	epmd, err := proc.Start(proc.Spec{
 		Path:   "epmd",

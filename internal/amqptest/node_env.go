@@ -45,10 +45,14 @@ func (n *Node) writeFiles() error {
 // the machine's broker uses is in it: not the node name, not a port, not the
 // cookie (it is in HOME), not rabbitmq-env.conf.
 func (n *Node) env() []string {
+	home := n.dir
+	if n.options.Join != nil {
+		home = n.options.Join.dir // nodes of a cluster share the cookie
+	}
 	env := []string{
 		"PATH=" + os.Getenv("PATH"),
 		"LANG=C.UTF-8",
-		"HOME=" + n.dir,
+		"HOME=" + home,
 		"ERL_EPMD_ADDRESS=127.0.0.1",
 		"ERL_CRASH_DUMP_SECONDS=0",
 		"RABBITMQ_NODE_IP_ADDRESS=127.0.0.1",
@@ -65,7 +69,7 @@ func (n *Node) env() []string {
 	}
 	p := n.ports
 	return append(env,
-		fmt.Sprintf("RABBITMQ_NODENAME=transmsg-%d@localhost", p.amqp),
+		"RABBITMQ_NODENAME="+n.name(),
 		fmt.Sprintf("RABBITMQ_NODE_PORT=%d", p.amqp),
 		fmt.Sprintf("RABBITMQ_DIST_PORT=%d", p.dist),
 		fmt.Sprintf("ERL_EPMD_PORT=%d", p.epmd),

@@ -53,6 +53,8 @@ func ofDecide() []mutant {
 			test(settlePkg, "TestE4_AttemptsAloneMakeNoYoungRowDead")),
 		one("settle/dead-while-young", "model/policy.go", "p.Exhausted(attempts) && age >= p.MinDeadAge",
 			"p.Exhausted(attempts)", test(compensatorPkg, "TestE4_UsedUpAttemptsAreToldAndSentOn")),
+		one("settle/dead-while-nodes-are-down", "model/policy.go", "p.Exhausted(attempts) && age >= p.MinDeadAge",
+			"p.Exhausted(attempts)", test(compensatorPkg, "TestE4_NodesThatAreDownMakeNoRowDead")),
 		one("settle/exhausted-not-owed", "internal/settle/write.go", "Exhausted: r.decision.Exhausted, ", "",
 			test(compensatorPkg, "TestE4_UsedUpAttemptsAreToldAndSentOn")),
 		one("settle/backoff-without-growth", file, "\t\tdefault:\n\t\t\td.Delay = p.Delay(f.Failures+1, r)",
