@@ -28,6 +28,7 @@ func registry() map[string]check {
 		testTwiceCheck(),
 		identityCheck(),
 		operatorCheck(),
+		clocksCheck(),
 	}
 	byName := make(map[string]check, len(all))
 	for _, c := range all {
