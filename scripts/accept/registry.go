@@ -27,6 +27,7 @@ func registry() map[string]check {
 		handlerCheck(),
 		testTwiceCheck(),
 		identityCheck(),
+		sessionsCheck(),
 		operatorCheck(),
 		clocksCheck(),
 	}
