@@ -42,9 +42,12 @@ func operatorCheck() check {
 					return o.figs, fmt.Errorf("%s: %w", t.name, err)
 				}
 			}
-			o.figs["troubles"], o.figs["commands"] = len(all), o.commands
+			if err := o.nodeDown(ctx); err != nil {
+				return o.figs, err
+			}
+			o.figs["troubles"], o.figs["commands"] = len(all)+1, o.commands
 			w.Breaches.AtLeast("commands that were pasted", int64(o.commands), int64(len(all)))
-			return o.figs, o.nodeDown(ctx)
+			return o.figs, nil
 		}),
 	}
 }

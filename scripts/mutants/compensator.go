@@ -5,6 +5,9 @@ const compensatorPkg = "./compensator/"
 // ofCompensator are faults in the second way of a message, and in the alerts.
 func ofCompensator() []mutant {
 	return []mutant{
+		one("compensator/commands-without-settings", "compensator/complete.go",
+			`return line + " --config " + model.ShellQuoted(c.OperatorConfig)`, "return line",
+			accept("operator --store mysql")),
 		one("compensator/unnamed-service-unsaid", "compensator/names.go",
 			"n.look(ctx, n.unnamed)", "_ = n.unnamed", test(compensatorPkg, "TestB2_ServicesThatDoNotMatchAreSaid")),
 		one("compensator/unsent-rows-not-handed-back", "compensator/run.go",

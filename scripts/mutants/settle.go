@@ -17,6 +17,8 @@ func ofSettle() []mutant {
 		one("settle/failures-not-gathered", "internal/settle/failures.go",
 			"if f.first(key, fields) {", "if f.first(key, fields) || true {",
 			test(settlePkg, "TestB6_EqualFailuresAreGathered")),
+		one("settle/failures-not-gathered:operator", "internal/settle/failures.go",
+			"if f.first(key, fields) {", "if f.first(key, fields) || true {", accept("operator --store mysql")),
 		one("settle/gathered-failures-forgotten", "internal/settle/batcher.go",
 			"\tb.failures.flush()\n", "", test(settlePkg, "TestB6_EqualFailuresAreGathered")),
 		one("settle/deletes-unsorted", "internal/settle/write.go",
