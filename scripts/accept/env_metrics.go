@@ -49,8 +49,12 @@ func series(ctx context.Context, addr, name, label string) (sum float64, found b
 	}
 	defer resp.Body.Close()
 	for lines := bufio.NewScanner(resp.Body); lines.Scan(); {
-		line, value, ok := strings.Cut(lines.Text(), " ")
-		if base, labels, _ := strings.Cut(line, "{"); !ok || base != name || !strings.Contains(labels, label) {
+		end := strings.LastIndexByte(lines.Text(), ' ') // a label may have spaces
+		if end < 0 {
+			continue
+		}
+		line, value := lines.Text()[:end], lines.Text()[end+1:]
+		if base, labels, _ := strings.Cut(line, "{"); base != name || !strings.Contains(labels, label) {
 			continue
 		}
 		n, err := strconv.ParseFloat(value, 64)

@@ -30,6 +30,7 @@ func registry() map[string]check {
 		sessionsCheck(),
 		operatorCheck(),
 		clocksCheck(),
+		sickPartCheck(),
 	}
 	byName := make(map[string]check, len(all))
 	for _, c := range all {
