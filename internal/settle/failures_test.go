@@ -49,7 +49,7 @@ func TestB6_EqualFailuresAreGathered(t *testing.T) {
 		s := newFakeStore(ids...)
 		b := newBatcher(s, func(c *settle.Config) {
 			c.Logger = slog.New(slog.NewJSONHandler(&log, nil))
-			c.Policy.MaxAttempts = rounds
+			c.Policy.MaxAttempts, c.Policy.MinDeadAge = rounds, -1
 		})
 		for range rounds {
 			for _, id := range ids[1:] {
