@@ -91,6 +91,7 @@ func (c *Compensator) Run(ctx context.Context) error {
 	}
 	wg.Go(func() { c.chores.run(ctx, draining, hard) })
 	wg.Go(func() { (&serviceNames{c: c}).run(ctx) })
+	wg.Go(func() { c.keeper().Run(draining) })
 	scheduler.Start()
 
 	<-ctx.Done()

@@ -351,6 +351,8 @@ func newSender() *fakeSender {
 	return s
 }
 
+func (s *fakeSender) Held(func(confirms.Handler)) {}
+
 func (s *fakeSender) Waits(exchange, key string) (model.Outcome, bool) {
 	return s.broken.Waits(exchange, key)
 }
@@ -510,3 +512,5 @@ func once(t *testing.T, s *fakeSender, ids []string) {
 }
 
 func name(i int) string { return fmt.Sprintf("svc%02d", i) }
+
+func (s *fakeStore) Extend(context.Context, []model.Held, time.Duration) (int, error) { return 0, nil }

@@ -25,6 +25,8 @@ type Store interface {
 	MarkOwed(ctx context.Context, keys []model.OwedKey, next time.Duration) (int, error)
 	// SweepOwed deletes at most so many of those whose row is gone, DEAD, replayed or edited.
 	SweepOwed(ctx context.Context, most int) (int, error)
+	// Extend gives rows whose send is out a new lease, where nobody took them.
+	Extend(ctx context.Context, held []model.Held, lease time.Duration) (int, error)
 	// Stats returns figures of every service where service is empty.
 	Stats(ctx context.Context, service string) ([]model.Stats, error)
 	// PurgeEvents and PurgeDead delete at most so many events, and DEAD rows, by age.
@@ -53,6 +55,8 @@ type Sender interface {
 	Waits(exchange, routingKey string) (why model.Outcome, waits bool)
 	// OnRefusal calls f for each exchange that is refused and its end, until stop is called.
 	OnRefusal(f func(confirms.Refusal)) (stop func())
+	// Held calls f for each send that is out on a connection that the broker blocks.
+	Held(f func(confirms.Handler))
 	// Send never blocks, uses reserved room and calls the handler's Done exactly once.
 	Send(confirms.Send)
 }

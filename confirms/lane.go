@@ -242,8 +242,12 @@ func (l *lane) tryAdmit(p *pending) (admission, *share) {
 	return a, s
 }
 
-// limit is the window in force: half of it while a channel answers nothing.
+// limit is the window in force: one while a canary is out, half of it while a channel answers
+// nothing.
 func (l *lane) limit() int {
+	if l.se.canary.Load() {
+		return 1
+	}
 	if l.se.stalled.Load() > 0 {
 		return max(1, l.win.max/2)
 	}

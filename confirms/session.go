@@ -37,6 +37,9 @@ type session struct {
 	inFlight atomic.Int64 // slots taken, all lanes
 	timedOut atomic.Int64 // timed-out sends still tracked, all lanes
 	stalled  atomic.Int64 // lanes that answer nothing
+	// canary: an alarm is over, or not, and nothing was answered since; see alarm.go.
+	canary      atomic.Bool
+	canarySince atomic.Int64 // on the clock
 
 	over   chan struct{} // closed when the connection is lost or given up
 	unused chan struct{} // closed by the watchdog: the quarantine has been idle
@@ -53,6 +56,7 @@ type session struct {
 	reason  string              // why it was ended, if by us
 	calls   map[int]guardedCall // calls to the broker that wait for an answer
 	callSeq int
+	tracked map[*lane]struct{} // with a running tracker
 
 	wg sync.WaitGroup
 }
@@ -69,6 +73,7 @@ func newSession(s *Sender, r *role, generation uint64, d dialled) *session {
 		s: s, role: r, generation: generation, addr: d.addr, conn: d.conn, wire: d.wire, frameMax: d.frameMax,
 		clock: newConfirmClock(), exchanges: newExchanges(r.gate),
 		over: make(chan struct{}), unused: make(chan struct{}), calls: make(map[int]guardedCall),
+		tracked: make(map[*lane]struct{}),
 	}
 }
 
@@ -149,7 +154,7 @@ func (se *session) keepLane() {
 			}
 			return
 		}
-		se.wg.Go(l.track)
+		se.wg.Go(func() { se.trackLane(l) })
 		se.s.laneUp(se)
 		l.run()
 		se.s.laneDown(se)
@@ -184,6 +189,7 @@ func (se *session) watchBlocked(blocked <-chan amqp.Blocking) {
 	for b := range blocked {
 		se.clock.pause(b.Active)
 		se.wire.sock.patient.Store(b.Active)
+		se.blockedChanged(b.Active)
 		se.s.setBlocked(se, b.Active, b.Reason)
 	}
 }

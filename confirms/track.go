@@ -52,6 +52,7 @@ func (l *lane) track() {
 				l.resolve(l.take(true))
 			}
 			last = head
+			l.canaryOver(head)
 			l.expire()
 			if retiredAt == 0 && l.spent() {
 				retiredAt = l.se.clock.now()
@@ -157,6 +158,7 @@ func (l *lane) resolve(batch []*pending) {
 		}
 	}
 	l.mu.Unlock()
+	l.canaryPassed()
 	signal(l.freed)
 	if l.stalled && l.none() {
 		l.setStalled(false)

@@ -45,6 +45,12 @@ type RowKey struct {
 	Epoch int
 }
 
+// Held names a row as it was sent: a longer lease is given to no later version of it.
+type Held struct {
+	ID             string
+	Epoch, Version int
+}
+
 // RowState is what a read-back finds of a row.
 type RowState struct {
 	Version, Epoch int

@@ -42,6 +42,7 @@ type Store interface {
 	ExtendTx(ctx context.Context, x Execer, ids []string, lease time.Duration) (int, error)
 	ReadBack(ctx context.Context, ids []string) (map[string]model.RowState, error)
 	Renew(ctx context.Context, owner string, keys []model.RowKey, lease time.Duration) ([]string, error)
+	Extend(ctx context.Context, held []model.Held, lease time.Duration) (int, error)
 	Stats(ctx context.Context, service string) ([]model.Stats, error)
 	MaxBody() int
 }
@@ -56,6 +57,7 @@ type Sender interface {
 	Release(n int, bytes int64)
 	Waits(exchange, routingKey string) (why model.Outcome, waits bool)
 	Send(confirms.Send)
+	Held(f func(confirms.Handler))
 	FrameMax() int
 	ConfirmTimeout() time.Duration
 }
@@ -113,7 +115,7 @@ type Observer struct {
 	Restored func(id string)
 	// StoreError is called for each failed write of outcomes (op "delete", "settle",
 	// "restore" or "late-ack"; each is tried again) and failed read of the store (op "read-back",
-	// "renew" or "stats").
+	// "renew" or "stats"), and for a longer lease that was not written in an alarm (op "extend").
 	StoreError func(op string, err error)
 	// Lagging is called about once a minute while the service's oldest due row has
 	// been due for longer than 5 minutes: most often no compensator runs.

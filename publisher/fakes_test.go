@@ -91,6 +91,8 @@ func (s *memStore) ReadBack(_ context.Context, ids []string) (map[string]model.R
 	return out, nil
 }
 
+func (s *memStore) Extend(context.Context, []model.Held, time.Duration) (int, error) { return 0, nil }
+
 func (s *memStore) Renew(_ context.Context, _ string, keys []model.RowKey, _ time.Duration) ([]string, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -205,6 +207,8 @@ func (s *fakeSender) Release(n int, _ int64) {
 	defer s.mu.Unlock()
 	s.reserved -= n
 }
+
+func (s *fakeSender) Held(func(confirms.Handler)) {}
 
 func (s *fakeSender) Waits(string, string) (model.Outcome, bool) { return model.Outcome{}, false }
 

@@ -23,14 +23,14 @@ type Publisher struct {
 	limits  model.Limits
 	batcher *settle.Batcher
 
-	mu      sync.Mutex
-	closed  bool
-	active  int           // calls and flights in progress
-	idle    chan struct{} // closed when closed && active == 0
-	stopLag context.CancelFunc
-	lagDone chan struct{}
-	sending atomic.Int64 // flights that hold room at the sender or are on the wire
-	lag     atomic.Int64 // the oldest due row's age at the last check
+	mu       sync.Mutex
+	closed   bool
+	active   int           // calls and flights in progress
+	idle     chan struct{} // closed when closed && active == 0
+	stopLag  context.CancelFunc
+	watchers sync.WaitGroup
+	sending  atomic.Int64 // flights that hold room at the sender or are on the wire
+	lag      atomic.Int64 // the oldest due row's age at the last check
 }
 
 // Open checks cfg and its relations and returns a Publisher. It never waits for the
@@ -42,7 +42,7 @@ func Open(cfg Config) (*Publisher, error) {
 		return nil, fmt.Errorf("publisher: %w", err)
 	}
 	p := &Publisher{
-		cfg: cfg, log: cfg.Logger, idle: make(chan struct{}), lagDone: make(chan struct{}),
+		cfg: cfg, log: cfg.Logger, idle: make(chan struct{}),
 		limits: model.Limits{MaxBody: cfg.MaxBody},
 	}
 	p.batcher = settle.NewBatcher(settle.Config{
@@ -53,7 +53,8 @@ func Open(cfg Config) (*Publisher, error) {
 	})
 	ctx, cancel := context.WithCancel(context.Background())
 	p.stopLag = cancel
-	go p.watchLag(ctx)
+	p.watchers.Go(func() { p.watchLag(ctx) })
+	p.watchers.Go(func() { p.keeper().Run(ctx) })
 	return p, nil
 }
 
@@ -75,7 +76,7 @@ func (p *Publisher) Close(ctx context.Context) error {
 		}
 	}
 	p.mu.Unlock()
-	<-p.lagDone
+	p.watchers.Wait()
 
 	unsent := 0
 	select {
@@ -146,7 +147,6 @@ func (p *Publisher) leave() {
 // mistake is that no compensator runs, and then the publisher is the only one who can
 // say so.
 func (p *Publisher) watchLag(ctx context.Context) {
-	defer close(p.lagDone)
 	tick := time.NewTicker(lagCheck)
 	defer tick.Stop()
 	for {

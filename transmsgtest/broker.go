@@ -75,6 +75,9 @@ func (b *Broker) Release(int, int64) {}
 // Waits implements [publisher.Sender]: this broker is asked each time.
 func (b *Broker) Waits(string, string) (model.Outcome, bool) { return model.Outcome{}, false }
 
+// Held calls f for nothing: this broker has no alarms.
+func (b *Broker) Held(func(confirms.Handler)) {}
+
 // Send implements [publisher.Sender].
 func (b *Broker) Send(s confirms.Send) {
 	b.mu.Lock()

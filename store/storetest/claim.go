@@ -73,6 +73,31 @@ func testRenew(t *testing.T, s Store) {
 	}
 }
 
+func testExtend(t *testing.T, s Store) {
+	_, dead := existing(t, s) // also stores a READY row
+	claimed := claim(t, s).Rows[0]
+	mine := model.Held{ID: claimed.ID, Epoch: claimed.Epoch, Version: claimed.Version}
+	old, other := mine, mine
+	old.Version--
+	other.Epoch++
+	gone := model.Held{ID: model.NewID()}
+	for _, h := range []model.Held{old, other, gone, {ID: dead.ID, Epoch: dead.Epoch, Version: dead.Version}} {
+		if n, err := s.Extend(bound(t), []model.Held{h}, hour); err != nil || n != 0 {
+			t.Errorf("a row of others %+v: %d, %v, want none", h, n, err)
+		}
+	}
+	if n, err := s.Extend(bound(t), []model.Held{mine}, hour); err != nil || n != 1 {
+		t.Fatalf("the claimed row: %d, %v, want 1", n, err)
+	}
+	row, _ := show(t, s, claimed.ID)
+	if row.Version != claimed.Version || row.NextAttemptAt < now(t, s)+hour.Milliseconds()/2 {
+		t.Errorf("row after the extension: %+v", row)
+	}
+	if _, err := s.Extend(bound(t), []model.Held{mine}, 0); err == nil {
+		t.Error("a lease of zero is accepted")
+	}
+}
+
 func testClaimFields(t *testing.T, s Store) {
 	rows := drafts(5)
 	insertEach(t, s, rows)

@@ -16,6 +16,7 @@ type Store interface {
 	Insert(context.Context, []model.Draft) ([]model.Stored, error)
 	ReadBack(ctx context.Context, ids []string) (map[string]model.RowState, error)
 	Renew(ctx context.Context, owner string, keys []model.RowKey, lease time.Duration) ([]string, error)
+	Extend(ctx context.Context, held []model.Held, lease time.Duration) (int, error)
 	Services(context.Context) ([]string, error)
 	Claim(context.Context, model.Claim) (model.Claimed, error)
 	Settle(context.Context, []model.Settlement) ([]model.Settled, error)
@@ -67,6 +68,7 @@ func messages() []part {
 		{"CloseRefusesInserts", testClose},
 		{"ReadBack", testReadBack},
 		{"Renew", testRenew},
+		{"E12_ExtendIsFenced", testExtend},
 		{"ClaimOrderAndFields", testClaimFields},
 		{"ClaimBounds", testClaimBounds},
 		{"ClaimBytes", testClaimBytes},
