@@ -31,6 +31,7 @@ func registry() map[string]check {
 		operatorCheck(),
 		clocksCheck(),
 		sickPartCheck(),
+		certaintyCheck(),
 	}
 	byName := make(map[string]check, len(all))
 	for _, c := range all {
