@@ -169,7 +169,8 @@ func (d *dead) store(ctx context.Context, key, code string, n int) error {
 	if code != "corrupt" {
 		return nil
 	}
-	return d.db.exec(ctx, "UPDATE trans_message SET properties = ?, next_attempt_at = created_at WHERE routing_key = ?",
+	return d.db.exec(ctx, "UPDATE trans_message SET properties = ?, not_before = 0, next_attempt_at = created_at "+
+		"WHERE routing_key = ?",
 		[]byte(`{"v":1,"headers":`), key)
 }
 
