@@ -33,7 +33,11 @@ func TestB7_AGoneMessageIsTold(t *testing.T) {
 		lastLine string
 	}{
 		{discarded, 0, []string{" is stored any more: discarded at 20", "by ann: sent by hand"}, " discard "},
-		{sent, 0, []string{" is stored any more", "its last line is replay 312", "the broker took it after"}, " replay "},
+		{
+			sent, 0,
+			[]string{" is stored any more", "its last line is replay 312", "the broker took it after"},
+			" replay ",
+		},
 		{never, 1, []string{" is stored", "made at 2023-06-28", "message-id property", "--event-retention"}, ""},
 	} {
 		code, out, errs := runIn(t, "messages", "history", tc.id, "--store", store)

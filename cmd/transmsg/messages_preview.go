@@ -84,8 +84,8 @@ func copies(p *model.Preview, groups []model.Group, do act) string {
 		return ""
 	}
 	return "through an exchange every queue that is bound for the routing key gets another copy, also one that has " +
-		"the message already, as after a nack by another queue. How many queues that is cannot be known here: AMQP does " +
-		"not tell; see rabbitmqctl list_bindings. A message whose cause is " + model.CodeNoRoute.Words() +
+		"the message already, as after a nack by another queue. How many queues that is cannot be known here: AMQP " +
+		"does not tell; see rabbitmqctl list_bindings. A message whose cause is " + model.CodeNoRoute.Words() +
 		" had reached none"
 }
 

@@ -74,7 +74,8 @@ func TestB8_WrongInputNamesItsCause(t *testing.T) {
 			}
 		})
 	}
-	code, out, errs := runIn(t, append(publish, "--amqp", broker, "--wait", "20s", "--key=--service=shop")...) // meant so
+	meant := append(publish, "--amqp", broker, "--wait", "20s", "--key=--service=shop")
+	code, out, errs := runIn(t, meant...)
 	if code != exitKept {
 		t.Errorf("a key that looks like a flag: exit %d: %s%s", code, out, errs)
 	}

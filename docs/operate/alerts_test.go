@@ -34,8 +34,10 @@ func TestAlertsPageShowsTheWebhooksJSON(t *testing.T) {
 		Kind: model.AlertDead, Service: "orders", Exchange: "orders", Code: model.CodeNoRoute, Text: "NO_ROUTE",
 		Meaning: model.CodeNoRoute.Meaning(), Count: 600, Total: 700, First: at, Last: at.Add(time.Minute),
 		Oldest: at.Add(-time.Hour), Environment: "production", Instance: "compensator-1",
-		RoutingKeys: model.AlertNames{Count: 600, Samples: [model.MaxAlertNames]string{"order.1", "order.2", "order.3"}},
-		Sample:      model.AlertSample{ID: "01890000-0000-7000-8000-000000000001", Key: "order-1", Attempts: 10},
+		RoutingKeys: model.AlertNames{
+			Count: 600, Samples: [model.MaxAlertNames]string{"order.1", "order.2", "order.3"},
+		},
+		Sample: model.AlertSample{ID: "01890000-0000-7000-8000-000000000001", Key: "order-1", Attempts: 10},
 	}
 	a.Command = model.AlertCommand(&a) + " --config /etc/transmsg.yaml"
 	a.Resend = model.AlertResend(&a) + " --config /etc/transmsg.yaml"

@@ -7,7 +7,7 @@ const (
 
 // ofConfirms are faults in what a send's outcome is.
 func ofConfirms() []mutant {
-	return []mutant{
+	return append(ofShares(), []mutant{
 		one("confirms/returns-not-drained", "confirms/track.go",
 			"\tl.drainReturns()\n\ttype decision", "\ttype decision",
 			test(confirmsPkg, "TestC01_ReturnsBeforeACoalescedAck")),
@@ -36,21 +36,6 @@ func ofConfirms() []mutant {
 		one("confirms/retired-channels-without-bound", "confirms/session.go",
 			"if n > maxRetired {", "if n > 1000*maxRetired {",
 			test(confirmsPkg, "TestC30_TooManyRetiredChannelsCostTheConnection")),
-		one("confirms/no-canary-after-an-alarm", "confirms/lane.go",
-			"if l.se.canary.Load() {\n\t\treturn 1", "if l.se.canary.Load() {\n\t\treturn l.win.max",
-			test(confirmsPkg, "TestE12_OneCanaryAfterTheAlarm")),
-		one("confirms/leases-run-out-in-an-alarm", "internal/settle/keep.go",
-			"if len(rows) == 0 {", "if len(rows) >= 0 {",
-			test(breakerPkg, "TestE12_AnAlarmLongerThanALeaseRepeatsNothing")),
-		one("confirms/route-without-a-share", "confirms/share.go",
-			"\tcase w.silent(s):\n\t\treturn silent\n\tcase w.room(s) == 0:\n\t\treturn crowded\n", "",
-			test(confirmsPkg, "TestE3_OneSilentQueueLeavesTheOthersAlone")),
-		one("confirms/overdue-route-closes-the-sender", "confirms/overdue.go",
-			"stalled := l.stalled\n", "stalled := true\n",
-			test(confirmsPkg, "TestE3_OneOverdueSendGatesNobody")),
-		one("confirms/unanswered-send-is-kept-for-ever", "confirms/overdue.go",
-			"return (n >= most || old) &&", "return n >= most &&",
-			test(confirmsPkg, "TestE3_CopiesOfOneRowAreBounded")),
 		one("confirms/sent-after-its-time", "confirms/pending.go",
 			"(elapsed > within || ", "(",
 			test(confirmsPkg, "TestLate", "TestTooLateIsNotSent")),
@@ -72,6 +57,27 @@ func ofConfirms() []mutant {
 		one("confirms/bystander-is-suspect", "confirms/verdict.go",
 			"out[i] = namesMessage(cause, p.Message)", "out[i] = namesMessage(cause, p.Message) || true",
 			test(confirmsPkg, "TestC03_OnlySendsToTheNamedExchangeAreSuspect")),
+	}...)
+}
+
+// ofShares are faults in what a blocked broker and a silent queue take from the others.
+func ofShares() []mutant {
+	return []mutant{
+		one("confirms/no-canary-after-an-alarm", "confirms/lane.go",
+			"if l.se.canary.Load() {\n\t\treturn 1", "if l.se.canary.Load() {\n\t\treturn l.win.max",
+			test(confirmsPkg, "TestE12_OneCanaryAfterTheAlarm")),
+		one("confirms/leases-run-out-in-an-alarm", "internal/settle/keep.go",
+			"if len(rows) == 0 {", "if len(rows) >= 0 {",
+			test(breakerPkg, "TestE12_AnAlarmLongerThanALeaseRepeatsNothing")),
+		one("confirms/route-without-a-share", "confirms/share.go",
+			"\tcase w.silent(s):\n\t\treturn silent\n\tcase w.room(s) == 0:\n\t\treturn crowded\n", "",
+			test(confirmsPkg, "TestE3_OneSilentQueueLeavesTheOthersAlone")),
+		one("confirms/overdue-route-closes-the-sender", "confirms/overdue.go",
+			"stalled := l.stalled\n", "stalled := true\n",
+			test(confirmsPkg, "TestE3_OneOverdueSendGatesNobody")),
+		one("confirms/unanswered-send-is-kept-for-ever", "confirms/overdue.go",
+			"return (n >= most || old) &&", "return n >= most &&",
+			test(confirmsPkg, "TestE3_CopiesOfOneRowAreBounded")),
 	}
 }
 
