@@ -4,9 +4,9 @@
 #
 # What already runs is used as it is. The one exception: rabbitmq_management is enabled on a node that lacks it.
 # Else Debian/Ubuntu packages are installed and started (as root, or through sudo), with the accounts that the tests
-# use: guest/guest; root without a password over TCP; postgres trusted on loopback. Only a server whose package this
-# script has itself installed is given those accounts. Else containers, where an engine answers. Else it says what
-# to install and exits 1.
+# use: guest/guest; root without a password over TCP; postgres trusted on loopback and on its socket. Only a server
+# whose package this script has itself installed is given those accounts. Else containers, where an engine answers.
+# Else it says what to install and exits 1.
 set -euo pipefail
 export PATH="$PATH:/usr/local/sbin:/usr/sbin:/sbin"
 
@@ -87,7 +87,7 @@ prepare_rabbitmq() {
 prepare_postgres() {
   local hba
   for hba in /etc/postgresql/*/main/pg_hba.conf; do
-    as_root sed -i '1i host all postgres 127.0.0.1/32 trust' "$hba"
+    as_root sed -i '1i local all postgres trust\nhost all postgres 127.0.0.1/32 trust' "$hba"
   done
 }
 

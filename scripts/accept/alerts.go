@@ -185,8 +185,8 @@ func (f *alertFlood) store(ctx context.Context, c alertCause) error {
 		return nil
 	}
 	for _, id := range ids {
-		if err := f.db.exec(ctx, "UPDATE trans_message SET properties = ?, next_attempt_at = created_at WHERE id = ?",
-			[]byte(`{"v":1,"headers":`), id); err != nil {
+		if err := f.db.exec(ctx, "UPDATE trans_message SET properties = ?, not_before = 0, "+
+			"next_attempt_at = created_at WHERE id = ?", []byte(`{"v":1,"headers":`), id); err != nil {
 			return err
 		}
 	}
