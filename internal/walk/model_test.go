@@ -64,8 +64,8 @@ func (m *message) settle(f *flight, o model.Outcome, clock int) {
 			Body: string(f.sent.Payload),
 		}
 	}
-	if m.row == nil || m.row.Version != f.sent.Version {
-		return // somebody else's by now
+	if m.row == nil || m.row.Version != f.sent.Version || m.row.Epoch != f.sent.Epoch {
+		return // somebody else's by now, or another life of the row
 	}
 	r := m.row
 	r.Status, r.Due = model.Ready, clock
