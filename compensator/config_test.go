@@ -75,7 +75,7 @@ func TestNewRefuses(t *testing.T) {
 			`Services: "\x00" must not contain NUL; name it`,
 		},
 		{
-			"C5 service with a space", func(c *compensator.Config) { c.Services = []string{"pay "} },
+			"T5 service with a space", func(c *compensator.Config) { c.Services = []string{"pay "} },
 			`Services: "pay " begins or ends with white space ("pay" is meant?); name it as its publishers do`,
 		},
 		{"service twice", func(c *compensator.Config) { c.Services = []string{"a", "b", "a"} }, `"a" is there twice`},

@@ -95,9 +95,9 @@ func TestE4_DeadOnceOldEnough(t *testing.T) {
 	})
 }
 
-// B5: with the defaults each alert about a message that nobody can route comes, one after the
+// S5: with the defaults each alert about a message that nobody can route comes, one after the
 // other: its attempts are used up, it is the oldest, it is DEAD.
-func TestB5_EachDefaultAlertCanFire(t *testing.T) {
+func TestS5_EachDefaultAlertCanFire(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		store, sender, alerts := newStore(), newSender(), &collector{}

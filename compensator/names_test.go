@@ -11,10 +11,10 @@ import (
 	"github.com/transmsg/transmsg/model"
 )
 
-// TestB2_ServicesThatDoNotMatchAreSaid: within the first minute the log names the service of the
+// TestS2_ServicesThatDoNotMatchAreSaid: within the first minute the log names the service of the
 // settings that has no row, and the one in the table that nobody names; a second one that another
 // process sends is not accused, and nothing is said twice.
-func TestB2_ServicesThatDoNotMatchAreSaid(t *testing.T) {
+func TestS2_ServicesThatDoNotMatchAreSaid(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		store, log := newStore(), &lockedBuffer{}
@@ -42,8 +42,8 @@ func TestB2_ServicesThatDoNotMatchAreSaid(t *testing.T) {
 	})
 }
 
-// TestB2_AllServicesNeedNoNames: without names there is nothing to compare.
-func TestB2_AllServicesNeedNoNames(t *testing.T) {
+// TestS2_AllServicesNeedNoNames: without names there is nothing to compare.
+func TestS2_AllServicesNeedNoNames(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		store, log := newStore(), &lockedBuffer{}

@@ -69,8 +69,8 @@ func TestAlertCommandIsSafeToPaste(t *testing.T) {
 	}
 }
 
-// B4: after the repair nothing waits for its backoff: the alert has the command for that.
-func TestB4_AlertsOfWaitingRowsHaveACommand(t *testing.T) {
+// S4: after the repair nothing waits for its backoff: the alert has the command for that.
+func TestS4_AlertsOfWaitingRowsHaveACommand(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []model.AlertKind{model.AlertExhausted, model.AlertExchange, model.AlertUnread} {
 		a := deadAlert()
@@ -86,9 +86,9 @@ func TestB4_AlertsOfWaitingRowsHaveACommand(t *testing.T) {
 	}
 }
 
-// B3: an alert says where, what it means, how many in all, since when, and what sends them
+// S3: an alert says where, what it means, how many in all, since when, and what sends them
 // again, in one line.
-func TestB3_AlertSaysWhatAPersonNeeds(t *testing.T) {
+func TestS3_AlertSaysWhatAPersonNeeds(t *testing.T) {
 	t.Parallel()
 	a := deadAlert()
 	a.Environment, a.Meaning, a.Total, a.Oldest = "production", a.Code.Meaning(), 700, time.Unix(0, 0)

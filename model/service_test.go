@@ -7,9 +7,9 @@ import (
 	"github.com/transmsg/transmsg/model"
 )
 
-// TestC5_ServicesOfWhiteSpace: a name that nobody can tell from another by looking, or that
+// TestT5_ServicesOfWhiteSpace: a name that nobody can tell from another by looking, or that
 // MySQL holds for the same, is refused with the reason.
-func TestC5_ServicesOfWhiteSpace(t *testing.T) {
+func TestT5_ServicesOfWhiteSpace(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]string{
 		"": "1 to 64 bytes", " ": "white space only", "\t\u00a0\u3000": "white space only",

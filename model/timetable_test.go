@@ -8,7 +8,7 @@ import (
 	"github.com/transmsg/transmsg/model"
 )
 
-func TestB5_TimetableEndsWhereTheRowIsDead(t *testing.T) {
+func TestS5_TimetableEndsWhereTheRowIsDead(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		policy                model.Policy

@@ -15,7 +15,7 @@ import (
 
 // Without a Logger a failed send is seen where the service logs by default. Not parallel:
 // the default logger is the process's.
-func TestA5_WithoutALoggerSymptomsAreSeen(t *testing.T) {
+func TestH5_WithoutALoggerSymptomsAreSeen(t *testing.T) {
 	var out bytes.Buffer
 	before := slog.Default()
 	slog.SetDefault(slog.New(slog.NewTextHandler(&out, nil)))
@@ -33,7 +33,7 @@ func TestA5_WithoutALoggerSymptomsAreSeen(t *testing.T) {
 }
 
 // No package of ours is silent because nobody gave it a logger.
-func TestA5_NoPackageDiscardsByDefault(t *testing.T) {
+func TestH5_NoPackageDiscardsByDefault(t *testing.T) {
 	t.Parallel()
 	files := 0
 	must(t, filepath.WalkDir("..", func(path string, d fs.DirEntry, err error) error {

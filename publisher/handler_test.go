@@ -14,7 +14,7 @@ import (
 	"github.com/transmsg/transmsg/publisher/gormtx"
 )
 
-// A1 to A4: what a handler gets wrong most often. Each test runs on the three databases, by
+// H1 to H4: what a handler gets wrong most often. Each test runs on the three databases, by
 // database/sql and by gorm, with a business table: an order and its message exist both or
 // not at all.
 
@@ -116,7 +116,7 @@ func withID(key string) model.Message {
 // bad is a message that Publish refuses.
 func bad() model.Message { return model.Message{Exchange: "ex\r", RoutingKey: "k"} }
 
-func TestA1_AFailedPublishRefusesTheCommit(t *testing.T) {
+func TestH1_AFailedPublishRefusesTheCommit(t *testing.T) {
 	t.Parallel()
 	eachWrapper(t, func(t *testing.T, s *shop, in run) {
 		m := withID("k")
@@ -137,7 +137,7 @@ func TestA1_AFailedPublishRefusesTheCommit(t *testing.T) {
 	})
 }
 
-func TestA1_TryPublishGoesOnWithout(t *testing.T) {
+func TestH1_TryPublishGoesOnWithout(t *testing.T) {
 	t.Parallel()
 	eachWrapper(t, func(t *testing.T, s *shop, in run) {
 		m, stored := withID("k"), withID("nope")
@@ -163,7 +163,7 @@ func TestA1_TryPublishGoesOnWithout(t *testing.T) {
 	})
 }
 
-func TestA1_SavepointRolledBackThenPublishedAgain(t *testing.T) {
+func TestH1_SavepointRolledBackThenPublishedAgain(t *testing.T) {
 	t.Parallel()
 	errUndo := errors.New("undo")
 	eachWrapper(t, func(t *testing.T, s *shop, in run) {
@@ -198,7 +198,7 @@ func TestA1_SavepointRolledBackThenPublishedAgain(t *testing.T) {
 	})
 }
 
-func TestA2_CallsOutsideTheOpenTransactionAreRefused(t *testing.T) {
+func TestH2_CallsOutsideTheOpenTransactionAreRefused(t *testing.T) {
 	t.Parallel()
 	eachWrapper(t, func(t *testing.T, s *shop, in run) {
 		for name, call := range map[string]func(ctx context.Context) error{
@@ -233,7 +233,7 @@ func TestA2_CallsOutsideTheOpenTransactionAreRefused(t *testing.T) {
 func nothing(context.Context, openTx) error { return nil }
 
 // Who means it says so; and a context whose transaction has ended refuses nothing.
-func TestA2_OutsideTxIsForThoseWhoMeanIt(t *testing.T) {
+func TestH2_OutsideTxIsForThoseWhoMeanIt(t *testing.T) {
 	t.Parallel()
 	for _, d := range []string{"mysql", "postgres"} { // SQLite has one writer at a time
 		s := newStack(t, d)
@@ -261,7 +261,7 @@ func TestA2_OutsideTxIsForThoseWhoMeanIt(t *testing.T) {
 	}
 }
 
-func TestA2_GuardRefusesTheOuterHandle(t *testing.T) {
+func TestH2_GuardRefusesTheOuterHandle(t *testing.T) {
 	t.Parallel()
 	eachStore(t, func(t *testing.T, s *stack) {
 		_, gdb := s.callersPool(t, s.dialect)
@@ -288,7 +288,7 @@ func TestA2_GuardRefusesTheOuterHandle(t *testing.T) {
 	})
 }
 
-func TestA3_AContextThatEndsBeforeTheCommit(t *testing.T) {
+func TestH3_AContextThatEndsBeforeTheCommit(t *testing.T) {
 	t.Parallel()
 	eachWrapper(t, func(t *testing.T, s *shop, in run) {
 		m := withID("k")
@@ -312,7 +312,7 @@ func TestA3_AContextThatEndsBeforeTheCommit(t *testing.T) {
 
 // The handle's own Commit inside InTx: what happened is said, not "already committed or
 // rolled back".
-func TestA3_TheHandlesOwnCommitIsTold(t *testing.T) {
+func TestH3_TheHandlesOwnCommitIsTold(t *testing.T) {
 	t.Parallel()
 	eachStore(t, func(t *testing.T, s *stack) {
 		db, _ := s.callersPool(t, s.dialect)
@@ -329,7 +329,7 @@ func TestA3_TheHandlesOwnCommitIsTold(t *testing.T) {
 	})
 }
 
-func TestA4_WhatWasNotMadeNamesItsConstructor(t *testing.T) {
+func TestH4_WhatWasNotMadeNamesItsConstructor(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
 	p := open(t, newMemStore(), &fakeSender{answer: acked}, nil)
@@ -380,7 +380,7 @@ func TestA4_WhatWasNotMadeNamesItsConstructor(t *testing.T) {
 	}
 }
 
-func TestA4_NowhereIsRefused(t *testing.T) {
+func TestH4_NowhereIsRefused(t *testing.T) {
 	t.Parallel()
 	p := open(t, newMemStore(), &fakeSender{answer: acked}, nil)
 	defer closeNow(t, p)

@@ -64,8 +64,8 @@ func TestOpenRefuses(t *testing.T) {
 	}{
 		{"no service", func(c *publisher.Config) { c.Service = "" }, `Service "" must have 1 to 64`},
 		{"long service", func(c *publisher.Config) { c.Service = strings.Repeat("s", 65) }, "1 to 64 bytes"},
-		{"C5 white space", func(c *publisher.Config) { c.Service = " \t" }, `" \t" is white space only; name`},
-		{"C5 service with a space", func(c *publisher.Config) { c.Service = "pay " }, `white space ("pay" is`},
+		{"T5 white space", func(c *publisher.Config) { c.Service = " \t" }, `" \t" is white space only; name`},
+		{"T5 service with a space", func(c *publisher.Config) { c.Service = "pay " }, `white space ("pay" is`},
 		{"service with NUL", func(c *publisher.Config) { c.Service = "a\x00b" }, `"a\x00b" must not contain NUL`},
 		{"instance with NUL", func(c *publisher.Config) { c.Instance = "a\x00" }, `Instance "a\x00" must be`},
 		{"instance not UTF-8", func(c *publisher.Config) { c.Instance = "\xff" }, `Instance "\xff" must be`},
@@ -384,7 +384,7 @@ func TestPublisherSaysThatNobodyCompensates(t *testing.T) {
 }
 
 // Err is nil for acked alone.
-func TestA3_ReceiptErrIsNilOnlyWhenAcked(t *testing.T) {
+func TestH7_ReceiptErrIsNilOnlyWhenAcked(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []model.Kind{
 		model.Acked, model.Nacked, model.Returned, model.Refused, model.Unknown, model.Deferred,

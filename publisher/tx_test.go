@@ -237,7 +237,7 @@ func TestCommitRollsBackWhatItCannotLease(t *testing.T) {
 
 // What cannot be read back after the commit is not known to be there: an error with the
 // ids, never a log line and nil.
-func TestA2_WhatCannotBeReadBackIsAnError(t *testing.T) {
+func TestH6_WhatCannotBeReadBackIsAnError(t *testing.T) {
 	t.Parallel()
 	s := newMemStore()
 	p := open(t, s, &fakeSender{answer: acked}, nil)
@@ -258,7 +258,7 @@ func TestA2_WhatCannotBeReadBackIsAnError(t *testing.T) {
 }
 
 // A commit that failed may have happened; the rows are not sent by this process.
-func TestA2_AFailedCommitIsUnknown(t *testing.T) {
+func TestH6_AFailedCommitIsUnknown(t *testing.T) {
 	t.Parallel()
 	s, snd := newMemStore(), &fakeSender{answer: acked}
 	p := open(t, s, snd, nil)
@@ -274,7 +274,7 @@ func TestA2_AFailedCommitIsUnknown(t *testing.T) {
 }
 
 // A publisher that was closed commits nothing that it could not look after.
-func TestA2_AClosedPublisherRollsBack(t *testing.T) {
+func TestH6_AClosedPublisherRollsBack(t *testing.T) {
 	t.Parallel()
 	p := open(t, newMemStore(), &fakeSender{answer: acked}, nil)
 	handle := &fakeTx{}

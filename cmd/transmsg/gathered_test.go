@@ -9,9 +9,9 @@ import (
 	"github.com/transmsg/transmsg/internal/amqptest"
 )
 
-// TestB6_AMissingQueueIsAFewLines: 200 messages to a missing queue, tried five times each, are told
+// TestS6_AMissingQueueIsAFewLines: 200 messages to a missing queue, tried five times each, are told
 // in a few lines whose counts are all sends, and each is found by its id in the history.
-func TestB6_AMissingQueueIsAFewLines(t *testing.T) {
+func TestS6_AMissingQueueIsAFewLines(t *testing.T) {
 	t.Parallel()
 	const rows, attempts = 200, 5
 	store, broker := migrated(t), amqptest.VHost(t)

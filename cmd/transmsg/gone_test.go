@@ -7,9 +7,9 @@ import (
 	"github.com/transmsg/transmsg/internal/amqptest"
 )
 
-// TestB7_AGoneMessageIsTold: show and history say what the log still knows of a message that was
+// TestS7_AGoneMessageIsTold: show and history say what the log still knows of a message that was
 // discarded, of one that was delivered after a failure, and of one that left no line.
-func TestB7_AGoneMessageIsTold(t *testing.T) {
+func TestS7_AGoneMessageIsTold(t *testing.T) {
 	t.Parallel()
 	store, broker := migrated(t), amqptest.VHost(t)
 	publishDead(t, store, broker, 2)
@@ -53,8 +53,8 @@ func TestB7_AGoneMessageIsTold(t *testing.T) {
 	}
 }
 
-// TestB7_NoBareHeader: where there is nothing to print, the verbs say so, and what there is.
-func TestB7_NoBareHeader(t *testing.T) {
+// TestS7_NoBareHeader: where there is nothing to print, the verbs say so, and what there is.
+func TestS7_NoBareHeader(t *testing.T) {
 	t.Parallel()
 	empty, one := migrated(t), migrated(t)
 	if code, _, errs := runIn(t, "publish", "--store", one, "--amqp", amqptest.VHost(t), "--routing-key", "q",

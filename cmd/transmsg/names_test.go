@@ -19,10 +19,10 @@ import (
 	"github.com/transmsg/transmsg/internal/dbtest"
 )
 
-// TestB1_NamesThatEqualSecretsStay: every secret of the daemon and of the operator is also the
+// TestS1_NamesThatEqualSecretsStay: every secret of the daemon and of the operator is also the
 // name of something that they print. No name, field or command is altered, and no secret stands
 // where a secret stands.
-func TestB1_NamesThatEqualSecretsStay(t *testing.T) {
+func TestS1_NamesThatEqualSecretsStay(t *testing.T) {
 	t.Parallel()
 	names := map[string]string{}
 	for _, of := range []string{"service", "exchange", "routing key", "business key"} {
@@ -162,9 +162,9 @@ func withUser(t *testing.T, vhost, password string) string {
 	return u.String()
 }
 
-// TestB1_NoSecretNoFieldAltered, over random secrets, many of which equal names in use: an error
+// TestS1_NoSecretNoFieldAltered, over random secrets, many of which equal names in use: an error
 // of a library holds none of them, and neither does a URL; all else is byte for byte as it was.
-func TestB1_NoSecretNoFieldAltered(t *testing.T) {
+func TestS1_NoSecretNoFieldAltered(t *testing.T) {
 	t.Parallel()
 	words := []string{"orders", "shop", "hook", "READY", "a:b", "a@b", "01890000-0000-7000-8000-00000000000f", "312"}
 	r := rand.New(rand.NewPCG(rand.Uint64(), 1))

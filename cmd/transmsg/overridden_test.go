@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// TestB2_AnOverriddenSettingIsNamed: who reads the settings file and wonders finds in the first
+// TestS2_AnOverriddenSettingIsNamed: who reads the settings file and wonders finds in the first
 // lines which of its values do not hold, with the variable's name and without the values.
-func TestB2_AnOverriddenSettingIsNamed(t *testing.T) {
+func TestS2_AnOverriddenSettingIsNamed(t *testing.T) {
 	store := migrated(t)
 	file := filepath.Join(t.TempDir(), "transmsg.yaml")
 	settings := "store: sqlite:/nowhere.db\namqp: amqp://app:file-secret@127.0.0.1:1/\nlog-level: info\nhttp: ''\n"

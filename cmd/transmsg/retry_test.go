@@ -7,10 +7,10 @@ import (
 	"github.com/transmsg/transmsg/internal/amqptest"
 )
 
-// TestB4_RetryAfterTheRepair: messages to a missing queue wait for an hour. Once the queue is
+// TestS4_RetryAfterTheRepair: messages to a missing queue wait for an hour. Once the queue is
 // there the command that the dry run prints makes them due, and the table is empty but for the
 // message whose time has not come.
-func TestB4_RetryAfterTheRepair(t *testing.T) {
+func TestS4_RetryAfterTheRepair(t *testing.T) {
 	t.Parallel()
 	store, broker := migrated(t), amqptest.VHost(t)
 	const n = 5

@@ -12,8 +12,8 @@ import (
 	"github.com/transmsg/transmsg/internal/dbtest"
 )
 
-// TestB8_WrongInputNamesItsCause goes through mistakes of the first hour, against real servers.
-func TestB8_WrongInputNamesItsCause(t *testing.T) {
+// TestS8_WrongInputNamesItsCause goes through mistakes of the first hour, against real servers.
+func TestS8_WrongInputNamesItsCause(t *testing.T) {
 	t.Parallel()
 	store, broker := migrated(t), amqptest.VHost(t)
 	u, err := url.Parse(broker)
@@ -93,8 +93,8 @@ func stranger(t *testing.T) string {
 	return user
 }
 
-// TestB8_TheDriversFormBehindMySQL: what the driver's own documents write is taken.
-func TestB8_TheDriversFormBehindMySQL(t *testing.T) {
+// TestS8_TheDriversFormBehindMySQL: what the driver's own documents write is taken.
+func TestS8_TheDriversFormBehindMySQL(t *testing.T) {
 	t.Parallel()
 	dsn, drop, err := dbtest.NewMySQL(t.Context()) // user@tcp(host:port)/name
 	if err != nil {
@@ -111,8 +111,8 @@ func TestB8_TheDriversFormBehindMySQL(t *testing.T) {
 	}
 }
 
-// TestB8_ARedisThatIsNotThereHasAnAddress: the log says which Redis does not answer.
-func TestB8_ARedisThatIsNotThereHasAnAddress(t *testing.T) {
+// TestS8_ARedisThatIsNotThereHasAnAddress: the log says which Redis does not answer.
+func TestS8_ARedisThatIsNotThereHasAnAddress(t *testing.T) {
 	t.Parallel()
 	store, broker := migrated(t), amqptest.VHost(t)
 	p := start(t, nil, "compensator", "--store", store, "--amqp", broker, "--http", "", "--interval", "50ms",

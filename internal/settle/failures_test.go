@@ -34,10 +34,10 @@ func logLines(t *testing.T, log *bytes.Buffer) []logLine {
 	return out
 }
 
-// TestB6_EqualFailuresAreGathered: of 200 messages to a missing queue, tried five times each, there
+// TestS6_EqualFailuresAreGathered: of 200 messages to a missing queue, tried five times each, there
 // are a line at once and one each ten seconds, which count all; another cause has lines of its own,
 // and so has the transition to DEAD, which has no retry_in. The end tells what is left.
-func TestB6_EqualFailuresAreGathered(t *testing.T) {
+func TestS6_EqualFailuresAreGathered(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		const rows, rounds = 200, 5
@@ -84,9 +84,9 @@ func TestB6_EqualFailuresAreGathered(t *testing.T) {
 	})
 }
 
-// TestB6_ACauseThatGoesOnIsTold: one line each ten seconds while it goes on, and at once again
+// TestS6_ACauseThatGoesOnIsTold: one line each ten seconds while it goes on, and at once again
 // after a pause. A thousand exchanges share lines.
-func TestB6_ACauseThatGoesOnIsTold(t *testing.T) {
+func TestS6_ACauseThatGoesOnIsTold(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer

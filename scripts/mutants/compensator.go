@@ -9,7 +9,7 @@ func ofCompensator() []mutant {
 			`return line + " --config " + model.ShellQuoted(c.OperatorConfig)`, "return line",
 			accept("operator --store mysql")),
 		one("compensator/unnamed-service-unsaid", "compensator/names.go",
-			"n.look(ctx, n.unnamed)", "_ = n.unnamed", test(compensatorPkg, "TestB2_ServicesThatDoNotMatchAreSaid")),
+			"n.look(ctx, n.unnamed)", "_ = n.unnamed", test(compensatorPkg, "TestS2_ServicesThatDoNotMatchAreSaid")),
 		one("compensator/unsent-rows-not-handed-back", "compensator/run.go",
 			"defer func() { r.handBack(claimed.Rows[next:]) }()", "defer func() { r.handBack(claimed.Rows[:0]) }()",
 			test(compensatorPkg, "TestC44_SenderLostInTheMiddleHandsBack")),

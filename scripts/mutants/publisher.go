@@ -46,10 +46,10 @@ func ofPublisher() []mutant {
 			test(publisherPkg, "TestB5_ImplicitCommitIsTold")),
 		one("publisher/failed-publish-is-forgotten", "publisher/commit.go",
 			"case len(failed) > 0:", "case len(failed) > 1000:",
-			test(publisherPkg, "TestA1_AFailedPublishRefusesTheCommit")),
+			test(publisherPkg, "TestH1_AFailedPublishRefusesTheCommit")),
 		one("publisher/open-transaction-not-seen", "publisher/context.go",
 			"if t == nil {\n", "if t == nil || call != \"\" {\n",
-			test(publisherPkg, "TestA2_CallsOutsideTheOpenTransactionAreRefused")),
+			test(publisherPkg, "TestH2_CallsOutsideTheOpenTransactionAreRefused")),
 		one("publisher/late-commit-without-a-lease", "publisher/commit.go",
 			"elapsed(since) <= t.p.cfg.SendBudget/2 {", "elapsed(since) >= 0 {",
 			test(publisherPkg, "TestC38_LongTransactionIsReadBackUnderALease")),
@@ -60,6 +60,6 @@ func ofPublisher() []mutant {
 		one("publisher/failed-commit-is-certain", "publisher/commit.go",
 			"&model.StoreError{Kind: model.ErrStoreUnknown, IDs: flightIDs(flights), Err: err})\n}\n\n// endedBefore",
 			"&model.StoreError{Kind: model.ErrNotStored, IDs: flightIDs(flights), Err: err})\n}\n\n// endedBefore",
-			test(publisherPkg, "TestA2_AFailedCommitIsUnknown")),
+			test(publisherPkg, "TestH6_AFailedCommitIsUnknown")),
 	}
 }

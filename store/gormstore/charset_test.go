@@ -36,8 +36,8 @@ func wantRow(t *testing.T, s *gormstore.Store, how string, want *model.Draft) {
 	}
 }
 
-// TestC1_NoSessionAltersWhatIsStored: a caller's connection may speak any character set.
-func TestC1_NoSessionAltersWhatIsStored(t *testing.T) {
+// TestT1_NoSessionAltersWhatIsStored: a caller's connection may speak any character set.
+func TestT1_NoSessionAltersWhatIsStored(t *testing.T) {
 	t.Parallel()
 	sessions := map[string][]string{
 		"mysql": {
@@ -91,8 +91,8 @@ func exec(t *testing.T, db *sql.DB, statement string) {
 	}
 }
 
-// TestC1_OwnPoolSpeaksUTF8 whatever its DSN says.
-func TestC1_OwnPoolSpeaksUTF8(t *testing.T) {
+// TestT1_OwnPoolSpeaksUTF8 whatever its DSN says.
+func TestT1_OwnPoolSpeaksUTF8(t *testing.T) {
 	t.Parallel()
 	for dsn, param := range map[string]string{
 		servers[0].dsn(t): "?charset=latin1", servers[1].dsn(t): "&client_encoding=LATIN1",
@@ -108,9 +108,9 @@ func TestC1_OwnPoolSpeaksUTF8(t *testing.T) {
 	}
 }
 
-// TestC1_CallersPoolOfAnotherCharacterSetIsRefused by the name of its setting: what the store reads
+// TestT1_CallersPoolOfAnotherCharacterSetIsRefused by the name of its setting: what the store reads
 // there would be altered on the way.
-func TestC1_CallersPoolOfAnotherCharacterSetIsRefused(t *testing.T) {
+func TestT1_CallersPoolOfAnotherCharacterSetIsRefused(t *testing.T) {
 	t.Parallel()
 	my, pg := servers[0].dsn(t), servers[1].dsn(t)
 	migrated(t, my, gormstore.Options{})

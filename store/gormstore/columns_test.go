@@ -8,9 +8,9 @@ import (
 	"github.com/transmsg/transmsg/store/gormstore"
 )
 
-// TestC2_AConvertedTableIsNamedWithItsMend changes collations as an administrator would. The
+// TestT2_AConvertedTableIsNamedWithItsMend changes collations as an administrator would. The
 // error's own statement must mend it.
-func TestC2_AConvertedTableIsNamedWithItsMend(t *testing.T) {
+func TestT2_AConvertedTableIsNamedWithItsMend(t *testing.T) {
 	t.Parallel()
 	for server, c := range map[string]struct{ breaks, column string }{
 		"mysql/table":     {" CONVERT TO CHARACTER SET utf8mb4 COLLATE utf8mb4_general_ci", "id"},
@@ -47,8 +47,8 @@ func TestC2_AConvertedTableIsNamedWithItsMend(t *testing.T) {
 	}
 }
 
-// TestC2_EveryOwnConnectionIsStrict: a server or a DSN that is not strict would cut texts.
-func TestC2_EveryOwnConnectionIsStrict(t *testing.T) {
+// TestT2_EveryOwnConnectionIsStrict: a server or a DSN that is not strict would cut texts.
+func TestT2_EveryOwnConnectionIsStrict(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []string{"", "ANSI_QUOTES,NO_BACKSLASH_ESCAPES"} {
 		s := migrated(t, dbtest.MySQL(t)+"?sql_mode=%27"+mode+"%27", gormstore.Options{})
@@ -70,9 +70,9 @@ func TestC2_EveryOwnConnectionIsStrict(t *testing.T) {
 	}
 }
 
-// TestC2_StatementBinlogIsRefused: with it the server takes INSERTs of callers and refuses
+// TestT2_StatementBinlogIsRefused: with it the server takes INSERTs of callers and refuses
 // our DELETE of what was confirmed.
-func TestC2_StatementBinlogIsRefused(t *testing.T) {
+func TestT2_StatementBinlogIsRefused(t *testing.T) {
 	t.Parallel()
 	flags := []string{"--log-bin=bin", "--binlog-format=STATEMENT"}
 	server := dbtest.StartMariaDB(t, dbtest.MariaDBOptions{Flags: flags})

@@ -110,9 +110,9 @@ func TestOptionsAreRefusedNotClamped(t *testing.T) {
 	}
 }
 
-// TestC5_UnixSockets opens stores over the sockets of the servers on this machine, in every
+// TestT5_UnixSockets opens stores over the sockets of the servers on this machine, in every
 // form that names one.
-func TestC5_UnixSockets(t *testing.T) {
+func TestT5_UnixSockets(t *testing.T) {
 	t.Parallel()
 	my, pg := dbtest.MySQL(t), dbtest.Postgres(t)
 	var socket, folder string

@@ -15,9 +15,9 @@ import (
 	"github.com/transmsg/transmsg/store/gormstore"
 )
 
-// TestC4_CallersPoolRecoversAfterAFailover: a server becomes read only, and its name leads to another
+// TestT4_CallersPoolRecoversAfterAFailover: a server becomes read only, and its name leads to another
 // one from now on. Each connection that the pool has would fail for as long as it lives.
-func TestC4_CallersPoolRecoversAfterAFailover(t *testing.T) {
+func TestT4_CallersPoolRecoversAfterAFailover(t *testing.T) {
 	t.Parallel()
 	var name atomic.Value // the address that the name leads to
 	old, next := dbtest.StartMariaDB(t, dbtest.MariaDBOptions{}), dbtest.StartMariaDB(t, dbtest.MariaDBOptions{})

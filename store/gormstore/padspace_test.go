@@ -10,9 +10,9 @@ import (
 	"github.com/transmsg/transmsg/store/gormstore"
 )
 
-// TestC5_TrailingSpacesAreOtherNames: names that differ in trailing spaces alone are listed,
+// TestT5_TrailingSpacesAreOtherNames: names that differ in trailing spaces alone are listed,
 // counted, selected, claimed and purged each for itself or all, and none is forgotten.
-func TestC5_TrailingSpacesAreOtherNames(t *testing.T) {
+func TestT5_TrailingSpacesAreOtherNames(t *testing.T) {
 	t.Parallel()
 	eachServer(t, func(t *testing.T, dsn string) {
 		s := migrated(t, dsn, gormstore.Options{})

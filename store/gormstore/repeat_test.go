@@ -22,9 +22,9 @@ import (
 	"github.com/transmsg/transmsg/store/gormstore"
 )
 
-// TestC3_AMigrationKilledBetweenStatementsRunsAgain kills the process that migrates after its
+// TestT3_AMigrationKilledBetweenStatementsRunsAgain kills the process that migrates after its
 // first statement, its second, and so on, and has the next one go on.
-func TestC3_AMigrationKilledBetweenStatementsRunsAgain(t *testing.T) {
+func TestT3_AMigrationKilledBetweenStatementsRunsAgain(t *testing.T) {
 	t.Parallel()
 	eachServer(t, func(t *testing.T, _ string) {
 		kills, step := 0, 1
@@ -75,8 +75,8 @@ func expectWhole(t *testing.T, after int, s *gormstore.Store) {
 	}
 }
 
-// TestC3_TenFirstStartsAtOnce has every one of ten processes make the schema.
-func TestC3_TenFirstStartsAtOnce(t *testing.T) {
+// TestT3_TenFirstStartsAtOnce has every one of ten processes make the schema.
+func TestT3_TenFirstStartsAtOnce(t *testing.T) {
 	t.Parallel()
 	eachServer(t, func(t *testing.T, dsn string) {
 		var stores []*gormstore.Store
@@ -103,8 +103,8 @@ func TestC3_TenFirstStartsAtOnce(t *testing.T) {
 	})
 }
 
-// TestC3_TheFirstCauseIsShown has a user that may create tables and not write them.
-func TestC3_TheFirstCauseIsShown(t *testing.T) {
+// TestT3_TheFirstCauseIsShown has a user that may create tables and not write them.
+func TestT3_TheFirstCauseIsShown(t *testing.T) {
 	t.Parallel()
 	dsn := dbtest.MySQL(t)
 	admin := unchecked(t, dsn, gormstore.Options{})
