@@ -64,14 +64,14 @@ func (se *session) blockedChanged(blocked bool) {
 
 // canaryPassed ends the wait after an answer.
 func (l *lane) canaryPassed() {
-	if l.se.canary.Load() && !l.se.wire.sock.patient.Load() {
+	if l.se.canary.Load() && !l.se.wire.Patient() {
 		l.se.canary.Store(false)
 	}
 }
 
 // canaryOver ends the wait without one.
 func (l *lane) canaryOver(head *pending) {
-	if !l.se.canary.Load() || l.se.wire.sock.patient.Load() {
+	if !l.se.canary.Load() || l.se.wire.Patient() {
 		return
 	}
 	since := max(head.sentAt, time.Duration(l.se.canarySince.Load()))

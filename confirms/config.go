@@ -5,12 +5,9 @@ import (
 	"crypto/tls"
 	"fmt"
 	"log/slog"
-	"math"
-	"net"
-	"strconv"
 	"time"
-	"unicode/utf8"
 
+	"github.com/transmsg/transmsg/internal/broker"
 	"github.com/transmsg/transmsg/model"
 )
 
@@ -30,7 +27,6 @@ const (
 	maxChannels   = 16
 	maxWindow     = 10_000
 	maxPendingCap = 1 << 20
-	maxVHost      = 255 // an AMQP short string
 )
 
 // Config describes a [Sender]. The zero value of a field means its default;
@@ -139,26 +135,19 @@ func setDefault[T comparable](field *T, value T) {
 	}
 }
 
-// validate checks a config with defaults as a whole. Values that may hold a
-// password by mistake (Addrs) are not printed.
+// settings is what a dial needs of the config.
+func (c *Config) settings() broker.Settings {
+	return broker.Settings{
+		Addrs: c.Addrs, VHost: c.VHost, Credentials: c.Credentials, TLS: c.TLS, Name: c.Name,
+		WriteTimeout: c.WriteTimeout, DialTimeout: c.DialTimeout,
+	}
+}
+
+// validate checks a config with defaults as a whole.
 func (c Config) validate() error {
-	if len(c.Addrs) == 0 {
-		return fmt.Errorf("confirms: config: Addrs is empty: give at least one host:port")
-	}
-	for i, a := range c.Addrs {
-		host, port, err := net.SplitHostPort(a)
-		if err != nil || host == "" || port == "" {
-			return fmt.Errorf("confirms: config: Addrs[%d] must be host:port (a URL goes through ParseURL)", i)
-		}
-		if n, err := strconv.Atoi(port); err == nil && (n < 1 || n > math.MaxUint16) {
-			return fmt.Errorf("confirms: config: Addrs[%d]: port %d must be from 1 to %d", i, n, math.MaxUint16)
-		}
-	}
-	if len(c.VHost) > maxVHost || !utf8.ValidString(c.VHost) {
-		return fmt.Errorf("confirms: config: VHost of %d bytes must be at most %d of UTF-8", len(c.VHost), maxVHost)
-	}
-	if c.Credentials == nil {
-		return fmt.Errorf("confirms: config: Credentials is nil: give a func that returns user and password")
+	address := c.settings()
+	if err := address.Check("confirms: config"); err != nil {
+		return err
 	}
 	for _, f := range [...]struct {
 		name          string

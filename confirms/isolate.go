@@ -3,6 +3,8 @@ package confirms
 import (
 	"context"
 	"time"
+
+	"github.com/transmsg/transmsg/internal/broker"
 )
 
 // isolate serves the quarantine until ctx ends, with stop: a connection of its own, opened
@@ -10,17 +12,17 @@ import (
 // broker end not its channel but the whole connection: on a connection that it shares with
 // nobody that is its fault for certain, and no neighbour's loss.
 func (s *Sender) isolate(ctx context.Context) {
-	backoff := minBackoff
+	backoff := broker.MinBackoff
 	if s.cfg.TrySuspects {
 		s.trySuspects(ctx)
 	}
 	for generation := uint64(1); s.awaitSuspect(); generation++ {
 		if s.serveSuspects(ctx, generation) {
-			backoff = minBackoff
+			backoff = broker.MinBackoff
 		} else {
-			backoff = min(2*backoff, maxBackoff)
+			backoff = min(2*backoff, broker.MaxBackoff)
 		}
-		sleep(ctx, jitter(backoff))
+		broker.Sleep(ctx, broker.Jitter(backoff))
 	}
 }
 
@@ -36,9 +38,9 @@ func (s *Sender) trySuspects(ctx context.Context) {
 	if err != nil {
 		return
 	}
-	_ = d.conn.CloseDeadline(time.Now().Add(minCloseGrace)) // it was a try
-	d.wire.kill()
-	<-d.wire.flushed
+	_ = d.Conn.CloseDeadline(time.Now().Add(minCloseGrace)) // it was a try
+	d.Wire.Kill()
+	<-d.Wire.Flushed
 }
 
 // SuspectsError returns why messages that must go alone wait: the last failed dial of their
@@ -51,13 +53,13 @@ func (s *Sender) SuspectsError() error {
 }
 
 // dialForSuspects connects to where the publishing connection is.
-func (s *Sender) dialForSuspects(ctx context.Context) (dialled, string, error) {
-	cfg := s.cfg
-	cfg.Name += " quarantine"
+func (s *Sender) dialForSuspects(ctx context.Context) (broker.Dialled, string, error) {
+	settings := s.broker
+	settings.Name += " quarantine"
 	s.mu.Lock()
 	addr := s.state.addr
 	s.mu.Unlock()
-	d, err := cfg.dial(ctx, addr)
+	d, err := settings.Dial(ctx, addr)
 	if err != nil && ctx.Err() != nil {
 		return d, addr, err
 	}

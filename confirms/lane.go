@@ -183,7 +183,7 @@ func (l *lane) sendable(p *pending) bool {
 // admit waits for a slot of the window and for room on the wire.
 func (l *lane) admit(p *pending) bool {
 	for {
-		slow := l.se.wire.full()
+		slow := l.se.wire.Full()
 		if slow == nil {
 			a, s := l.tryAdmit(p)
 			switch a {

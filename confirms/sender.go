@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/transmsg/transmsg/internal/breaker"
+	"github.com/transmsg/transmsg/internal/broker"
 	"github.com/transmsg/transmsg/model"
 )
 
@@ -48,6 +49,7 @@ type Handler interface {
 // that go alone. Open one per process and role; it is safe for concurrent use. Close it.
 type Sender struct {
 	cfg        Config
+	broker     broker.Settings
 	log        *slog.Logger
 	publish    *role
 	quarantine *role
@@ -88,7 +90,7 @@ func Open(cfg Config) (*Sender, error) {
 		return nil, err
 	}
 	s := &Sender{
-		cfg: cfg, log: cfg.Logger.With("sender", cfg.Name),
+		cfg: cfg, broker: cfg.settings(), log: cfg.Logger.With("sender", cfg.Name),
 		publish: &role{
 			name: "publish", queue: make(chan *pending, cfg.MaxPending), gate: newToggle(),
 			channels: cfg.Channels, window: cfg.Window,

@@ -9,6 +9,7 @@ import (
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
+	"github.com/transmsg/transmsg/internal/broker"
 	"github.com/transmsg/transmsg/model"
 )
 
@@ -24,11 +25,11 @@ type session struct {
 	generation uint64
 	addr       string
 	conn       *amqp.Connection
-	wire       *wire
+	wire       *broker.Wire
 	frameMax   int
 	clock      *confirmClock
 	exchanges  *exchanges
-	login      login // keepLogin's alone
+	login      broker.Login // keepLogin's alone
 
 	loginRefused chan struct{}   // cap 1: the broker refuses the login
 	life         context.Context //nolint:containedctx // ends with the connection, for what asks for credentials
@@ -66,11 +67,11 @@ type guardedCall struct {
 	since time.Duration
 }
 
-func newSession(s *Sender, r *role, generation uint64, d dialled) *session {
+func newSession(s *Sender, r *role, generation uint64, d broker.Dialled) *session {
 	life, end := context.WithCancel(context.Background())
 	return &session{
-		login: d.login, loginRefused: make(chan struct{}, 1), life: life, endLife: end,
-		s: s, role: r, generation: generation, addr: d.addr, conn: d.conn, wire: d.wire, frameMax: d.frameMax,
+		login: d.Login, loginRefused: make(chan struct{}, 1), life: life, endLife: end,
+		s: s, role: r, generation: generation, addr: d.Addr, conn: d.Conn, wire: d.Wire, frameMax: d.FrameMax,
 		clock: newConfirmClock(), exchanges: newExchanges(r.gate),
 		over: make(chan struct{}), unused: make(chan struct{}), calls: make(map[int]guardedCall),
 		tracked: make(map[*lane]struct{}),
@@ -104,44 +105,15 @@ func (se *session) run(stop <-chan struct{}) error {
 	close(se.over)
 	se.endLife()
 	if lost == nil {
-		se.closeGracefully()
+		d := broker.Dialled{Conn: se.conn, Wire: se.wire}
+		d.CloseGracefully(se.s.closeGrace())
 	} else {
-		se.sayGoodbye()
+		se.wire.Goodbye()
 	}
-	se.wire.kill()
+	se.wire.Kill()
 	se.wg.Wait()
-	<-se.wire.flushed
+	<-se.wire.Flushed
 	return fmt.Errorf("connection lost: %s", se.endText(lost))
-}
-
-// closeGracefully tells the broker, which answers after all confirms it has ready.
-func (se *session) closeGracefully() {
-	grace := se.s.closeGrace()
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		// An error says only that the connection is gone already.
-		_ = se.conn.CloseDeadline(time.Now().Add(grace))
-	}()
-	timer := time.NewTimer(grace)
-	defer timer.Stop()
-	select {
-	case <-done:
-		return
-	case <-timer.C:
-	}
-	se.wire.kill() // releases the library's call whatever it waits for
-	<-done
-}
-
-// sayGoodbye lets the library's close-ok go out before the socket is closed, if it can.
-func (se *session) sayGoodbye() {
-	timer := time.NewTimer(2 * wireLinger)
-	defer timer.Stop()
-	select {
-	case <-se.wire.flushed: // the library closed the wire
-	case <-timer.C:
-	}
 }
 
 // keepLane keeps one lane open until the session is over.
@@ -188,7 +160,7 @@ func (se *session) waitReopen(err error) bool {
 func (se *session) watchBlocked(blocked <-chan amqp.Blocking) {
 	for b := range blocked {
 		se.clock.pause(b.Active)
-		se.wire.sock.patient.Store(b.Active)
+		se.wire.SetPatient(b.Active)
 		se.blockedChanged(b.Active)
 		se.s.setBlocked(se, b.Active, b.Reason)
 	}
@@ -197,7 +169,7 @@ func (se *session) watchBlocked(blocked <-chan amqp.Blocking) {
 // kill ends the connection from our side, for a reason.
 func (se *session) kill(reason string) {
 	se.setReason(reason)
-	se.wire.kill()
+	se.wire.Kill()
 }
 
 // setReason keeps the first reason.
@@ -214,7 +186,7 @@ func (se *session) setReason(reason string) {
 func (se *session) endText(cause *amqp.Error) string {
 	se.mu.Lock()
 	defer se.mu.Unlock()
-	broken := se.wire.failure()
+	broken := se.wire.Failure()
 	switch {
 	case se.reason != "":
 		return se.reason

@@ -5,21 +5,19 @@ import (
 	"errors"
 	"math/rand/v2"
 	"time"
+
+	"github.com/transmsg/transmsg/internal/broker"
 )
 
-const (
-	minBackoff = 100 * time.Millisecond
-	maxBackoff = 3 * time.Second
-	// repeatLog is how often an unchanged dial error is logged again.
-	repeatLog = time.Minute
-)
+// repeatLog is how often an unchanged dial error is logged again.
+const repeatLog = time.Minute
 
 // supervise keeps the publishing session running until ctx ends, with stop: one connection at a time, a new
 // one with jittered backoff after it is lost, for ever.
 func (s *Sender) supervise(ctx context.Context) {
 	next := rand.IntN(len(s.cfg.Addrs))
 	for generation := uint64(1); ctx.Err() == nil; {
-		d, ok := s.dialUntil(ctx, &next)
+		d, ok := s.broker.DialUntil(ctx, &next, s.dialFailed)
 		if !ok {
 			return
 		}
@@ -31,45 +29,7 @@ func (s *Sender) supervise(ctx context.Context) {
 		s.disconnected(se, err)
 		// A moment before the next dial also after a healthy session: a broker that
 		// accepts and drops must not be stormed.
-		sleep(ctx, jitter(minBackoff))
-	}
-}
-
-// dialUntil tries the addresses in turn until one answers; after each round without
-// success it waits.
-func (s *Sender) dialUntil(ctx context.Context, next *int) (dialled, bool) {
-	backoff := minBackoff
-	for tries := 1; ; tries++ {
-		addr := s.cfg.Addrs[*next%len(s.cfg.Addrs)]
-		d, err := s.cfg.dial(ctx, addr)
-		if err == nil {
-			return d, true
-		}
-		*next++
-		if ctx.Err() != nil {
-			return dialled{}, false
-		}
-		s.dialFailed(err)
-		if tries%len(s.cfg.Addrs) == 0 {
-			if !sleep(ctx, jitter(backoff)) {
-				return dialled{}, false
-			}
-			backoff = min(2*backoff, maxBackoff)
-		}
-	}
-}
-
-// jitter returns a duration between half of d and d.
-func jitter(d time.Duration) time.Duration { return d/2 + rand.N(d/2+1) }
-
-func sleep(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
+		broker.Sleep(ctx, broker.Jitter(broker.MinBackoff))
 	}
 }
 

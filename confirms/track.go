@@ -5,6 +5,7 @@ import (
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
+	"github.com/transmsg/transmsg/internal/broker"
 	"github.com/transmsg/transmsg/model"
 )
 
@@ -278,7 +279,7 @@ func (l *lane) conclude(cause *amqp.Error) {
 // judge decides what the end of the channel means for the sends without an answer.
 func (l *lane) judge(cause *amqp.Error, connOpen bool, unresolved []*pending) {
 	channel := isChannelException(cause, connOpen)
-	if channel && isLoginCause(cause) {
+	if channel && broker.RefusesLogin(cause) {
 		l.se.refuseLogin() // before any outcome is told
 		l.se.channelException(cause, len(unresolved))
 		for _, p := range unresolved {
@@ -297,7 +298,7 @@ func (l *lane) judge(cause *amqp.Error, connOpen bool, unresolved []*pending) {
 		switch {
 		case l.role.alone:
 			code = model.CodeSuspect // as before: nothing was learned of it
-		case l.se.wire.failure() != nil:
+		case l.se.wire.Failure() != nil:
 			code = model.CodeWrite
 		}
 		for _, p := range unresolved {

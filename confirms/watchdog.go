@@ -22,7 +22,7 @@ const (
 func (se *session) watchdog() {
 	ticker := time.NewTicker(watchTick)
 	defer ticker.Stop()
-	quiet, idle, reads := 0, 0, se.wire.sock.reads.Load()
+	quiet, idle, reads := 0, 0, se.wire.Reads()
 	for {
 		select {
 		case <-se.over:
@@ -39,8 +39,8 @@ func (se *session) watchdog() {
 			close(se.unused)
 			return
 		}
-		now := se.wire.sock.reads.Load()
-		if now != reads || se.inFlight.Load() == 0 || se.wire.sock.patient.Load() {
+		now := se.wire.Reads()
+		if now != reads || se.inFlight.Load() == 0 || se.wire.Patient() {
 			quiet, reads = 0, now
 			continue
 		}

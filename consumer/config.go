@@ -153,36 +153,36 @@ func (q *Queue) hold() time.Duration { return q.ConsumerTimeout / 2 }
 func (q *Queue) ladder() model.Ladder { return model.Ladder{Queue: q.Name, Steps: q.Steps} }
 
 // validate checks one queue with defaults as a whole.
-func (q *Queue) validate() error {
+func (q *Queue) validate(where string) error {
 	if err := q.ladder().Check(); err != nil {
-		return err
+		return fmt.Errorf("%s: %w", where, err)
 	}
 	switch {
 	case q.Handler == nil:
-		return fmt.Errorf("Handler is nil")
+		return fmt.Errorf("%s: Handler is nil", where)
 	case q.DeadLetterExchange == "":
-		return fmt.Errorf("DeadLetterExchange is empty: name the exchange that takes what is given up")
+		return fmt.Errorf("%s: DeadLetterExchange is empty: name the exchange that takes what is given up", where)
 	case len(q.DeadLetterExchange) > 255 || len(q.DeadLetterKey) > 255:
-		return fmt.Errorf("DeadLetterExchange and DeadLetterKey must be at most 255 bytes")
+		return fmt.Errorf("%s: DeadLetterExchange and DeadLetterKey must be at most 255 bytes", where)
 	case q.Prefetch < 1 || q.Prefetch > maxPrefetch:
-		return fmt.Errorf("Prefetch %d must be from 1 to %d", q.Prefetch, maxPrefetch)
+		return fmt.Errorf("%s: Prefetch %d must be from 1 to %d", where, q.Prefetch, maxPrefetch)
 	case q.Handlers < 1 || q.Handlers > q.Prefetch:
-		return fmt.Errorf("Handlers %d must be from 1 to Prefetch %d", q.Handlers, q.Prefetch)
+		return fmt.Errorf("%s: Handlers %d must be from 1 to Prefetch %d", where, q.Handlers, q.Prefetch)
 	case q.Rate < 0 || q.Rate > 1e6:
-		return fmt.Errorf("Rate %g must be from 0 to 1000000 per second", q.Rate)
+		return fmt.Errorf("%s: Rate %g must be from 0 to 1000000 per second", where, q.Rate)
 	case q.Deadline < minTimeout || q.Deadline >= q.hold():
-		return fmt.Errorf("Deadline %s must be from %s to below half of ConsumerTimeout %s",
+		return fmt.Errorf("%s: Deadline %s must be from %s to below half of ConsumerTimeout %s", where,
 			q.Deadline, minTimeout, q.ConsumerTimeout)
 	case q.MaxBackoff < minTimeout:
-		return fmt.Errorf("MaxBackoff %s must be at least %s", q.MaxBackoff, minTimeout)
+		return fmt.Errorf("%s: MaxBackoff %s must be at least %s", where, q.MaxBackoff, minTimeout)
 	case q.MaxCrashes < 1 || q.MaxCrashes > maxMaxCrashes:
-		return fmt.Errorf("MaxCrashes %d must be from 1 to %d", q.MaxCrashes, maxMaxCrashes)
+		return fmt.Errorf("%s: MaxCrashes %d must be from 1 to %d", where, q.MaxCrashes, maxMaxCrashes)
 	}
-	return q.checkInPlace()
+	return q.checkInPlace(where)
 }
 
 // checkInPlace says whether all attempts of an ordered queue fit below the consumer timeout.
-func (q *Queue) checkInPlace() error {
+func (q *Queue) checkInPlace(where string) error {
 	if !q.Ordered {
 		return nil
 	}
@@ -191,8 +191,8 @@ func (q *Queue) checkInPlace() error {
 		total += d
 	}
 	if total >= q.hold() {
-		return fmt.Errorf("an ordered queue retries in place: its steps and %d times Deadline %s take %s, which must be "+
-			"below half of ConsumerTimeout %s", len(q.Steps)+1, q.Deadline, total, q.ConsumerTimeout)
+		return fmt.Errorf("%s: an ordered queue retries in place: its steps and %d times Deadline %s take %s, which must "+
+			"be below half of ConsumerTimeout %s", where, len(q.Steps)+1, q.Deadline, total, q.ConsumerTimeout)
 	}
 	return nil
 }

@@ -18,8 +18,8 @@ func New(cfg Config) (*Consumer, error) {
 		return nil, errors.New("consumer: config: Queues is empty")
 	}
 	for i := range cfg.Queues {
-		if err := cfg.Queues[i].validate(); err != nil {
-			return nil, fmt.Errorf("consumer: config: queue %q: %w", cfg.Queues[i].Name, err)
+		if err := cfg.Queues[i].validate(fmt.Sprintf("consumer: config: queue %q", cfg.Queues[i].Name)); err != nil {
+			return nil, err
 		}
 	}
 	return &Consumer{cfg: cfg}, nil

@@ -63,9 +63,3 @@ type Observer struct {
 	Connected    func(addr string, generation uint64)
 	Disconnected func(generation uint64, err error)
 }
-
-func (o Observer) settled(e Event) {
-	if o.Settled != nil {
-		o.Settled(e)
-	}
-}

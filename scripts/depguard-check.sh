@@ -21,6 +21,10 @@ confirms             - github.com/rabbitmq/amqp091-go  allowed
 confirms             t ./internal/amqptest             allowed
 internal/settle      - ./model                         allowed
 internal/settle      - ./confirms                      refused
+confirms             - ./internal/broker               allowed
+consumer             - ./internal/broker               allowed
+consumer             - ./publisher                     refused
+internal/broker      - github.com/rabbitmq/amqp091-go  allowed
 store/gormstore      - ./model                         allowed
 store/gormstore      - ./internal/settle               refused
 store/gormstore      - gorm.io/gorm                    allowed

@@ -1,4 +1,4 @@
-package confirms
+package broker
 
 import (
 	"context"

@@ -1,4 +1,4 @@
-package confirms
+package broker
 
 import (
 	"errors"
@@ -60,15 +60,15 @@ const (
 	wireHigh = 1 << 20
 	// wireKeep is the largest buffer kept for reuse.
 	wireKeep = 4 << 20
-	// wireLinger is how long Close lets the last frames (close-ok) go out.
-	wireLinger = 200 * time.Millisecond
+	// linger is how long Close lets the last frames (close-ok) go out.
+	linger = 200 * time.Millisecond
 )
 
-// wire is what the client library writes to. Write only appends to a buffer that a
+// Wire is what the client library writes to. Write only appends to a buffer that a
 // goroutine flushes. The library flushes once per message: this makes one system call
 // of many. And it never blocks the library, which holds its locks while it writes: a
 // stuck socket would otherwise stop heartbeats and its own shutdown.
-type wire struct {
+type Wire struct {
 	net.Conn // the outermost connection: TLS or the socket itself
 	sock     *socket
 
@@ -80,17 +80,26 @@ type wire struct {
 	low     chan struct{} // non-nil while buf is above wireHigh; closed when it is not
 
 	work    chan struct{} // cap 1: buf or closing changed
-	flushed chan struct{} // closed when the flusher has ended
+	Flushed chan struct{} // closed when the flusher has ended
 }
 
-func newWire(conn net.Conn, sock *socket) *wire {
-	w := &wire{Conn: conn, sock: sock, work: make(chan struct{}, 1), flushed: make(chan struct{})}
+// Reads counts the reads from the socket that brought something.
+func (w *Wire) Reads() uint64 { return w.sock.reads.Load() }
+
+// SetPatient says whether waiting is right: the broker blocks the connection, and no write is given up.
+func (w *Wire) SetPatient(patient bool) { w.sock.patient.Store(patient) }
+
+// Patient reports what SetPatient said last.
+func (w *Wire) Patient() bool { return w.sock.patient.Load() }
+
+func newWire(conn net.Conn, sock *socket) *Wire {
+	w := &Wire{Conn: conn, sock: sock, work: make(chan struct{}, 1), Flushed: make(chan struct{})}
 	go w.flush()
 	return w
 }
 
 // Write appends all of b, or nothing and returns why the wire is dead.
-func (w *wire) Write(b []byte) (int, error) {
+func (w *Wire) Write(b []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.err != nil {
@@ -109,15 +118,15 @@ func (w *wire) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// full returns a channel that is closed when there is room again, or nil when there is.
-func (w *wire) full() <-chan struct{} {
+// Full returns a channel that is closed when there is room again, or nil when there is.
+func (w *Wire) Full() <-chan struct{} {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.low
 }
 
-// failure returns the network's error that ended writing, if one did.
-func (w *wire) failure() error {
+// Failure returns the network's error that ended writing, if one did.
+func (w *Wire) Failure() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if !w.broken {
@@ -126,7 +135,7 @@ func (w *wire) failure() error {
 	return w.err
 }
 
-func (w *wire) wake() {
+func (w *Wire) wake() {
 	select {
 	case w.work <- struct{}{}:
 	default:
@@ -134,8 +143,8 @@ func (w *wire) wake() {
 }
 
 // flush writes the buffer out until Close or an error, and closes the socket at its end.
-func (w *wire) flush() {
-	defer close(w.flushed)
+func (w *Wire) flush() {
+	defer close(w.Flushed)
 	defer w.sock.Conn.Close()
 	var out []byte
 	for {
@@ -164,7 +173,7 @@ func (w *wire) flush() {
 	}
 }
 
-func (w *wire) fail(err error) {
+func (w *Wire) fail(err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if !w.closing { // else the error is that we closed the socket
@@ -180,7 +189,7 @@ func (w *wire) fail(err error) {
 
 // Close is the library's: it returns at once, what is buffered may still go out for a
 // moment, then the socket is closed. Reads end at once.
-func (w *wire) Close() error {
+func (w *Wire) Close() error {
 	w.mu.Lock()
 	first := !w.closing
 	w.closing = true
@@ -189,16 +198,26 @@ func (w *wire) Close() error {
 		return nil
 	}
 	w.sock.patient.Store(false)
-	time.AfterFunc(wireLinger, func() { w.sock.Conn.Close() })
+	time.AfterFunc(linger, func() { w.sock.Conn.Close() })
 	w.wake()
 	return w.sock.Conn.SetReadDeadline(time.Now())
 }
 
-// kill closes the socket under everything: every read and write on it ends now.
-func (w *wire) kill() {
+// Kill closes the socket under everything: every read and write on it ends now.
+func (w *Wire) Kill() {
 	w.mu.Lock()
 	w.closing = true
 	w.mu.Unlock()
 	w.sock.Conn.Close()
 	w.wake()
+}
+
+// Goodbye lets the library's close-ok go out, if it can, before the owner kills the wire.
+func (w *Wire) Goodbye() {
+	timer := time.NewTimer(2 * linger)
+	defer timer.Stop()
+	select {
+	case <-w.Flushed: // the library closed the wire
+	case <-timer.C:
+	}
 }

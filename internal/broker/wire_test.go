@@ -1,4 +1,4 @@
-package confirms
+package broker
 
 import (
 	"bytes"
@@ -10,20 +10,20 @@ import (
 	"time"
 )
 
-func pipeWire(t *testing.T, timeout time.Duration) (w *wire, sock *socket, peer net.Conn) {
+func pipeWire(t *testing.T, timeout time.Duration) (w *Wire, sock *socket, peer net.Conn) {
 	t.Helper()
 	near, far := net.Pipe() // a write waits until the peer reads
 	sock = &socket{Conn: near, writeTimeout: timeout}
 	w = newWire(sock, sock)
 	t.Cleanup(func() {
 		far.Close()
-		w.kill()
-		<-w.flushed
+		w.Kill()
+		<-w.Flushed
 	})
 	return w, sock, far
 }
 
-func write(t *testing.T, w *wire, b []byte) {
+func write(t *testing.T, w *Wire, b []byte) {
 	t.Helper()
 	if n, err := w.Write(b); n != len(b) || err != nil {
 		t.Fatalf("write: %d bytes, %v", n, err)
@@ -39,7 +39,7 @@ func TestWireNeverBlocksAndKeepsOrder(t *testing.T) {
 		write(t, w, b)
 		want = append(want, b...)
 	}
-	low := w.full()
+	low := w.Full()
 	if low == nil {
 		t.Fatal("3 MB unread and not full")
 	}
@@ -48,7 +48,7 @@ func TestWireNeverBlocksAndKeepsOrder(t *testing.T) {
 		t.Fatalf("what was read differs (%v)", err)
 	}
 	<-low
-	if w.full() != nil {
+	if w.Full() != nil {
 		t.Error("full after all was written")
 	}
 }
@@ -64,8 +64,8 @@ func TestWireGivesUpOnlyWithoutProgress(t *testing.T) {
 			t.Fatalf("given up with progress: %v", err)
 		}
 	}
-	<-w.flushed
-	if err := w.failure(); !errors.Is(err, os.ErrDeadlineExceeded) {
+	<-w.Flushed
+	if err := w.Failure(); !errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("failure: %v, want the deadline", err)
 	}
 	if _, err := w.Write([]byte("x")); !errors.Is(err, os.ErrDeadlineExceeded) {
@@ -98,19 +98,19 @@ func TestWireCloseFlushesAndKillDoesNot(t *testing.T) {
 	if _, err := w.Write([]byte("x")); !errors.Is(err, net.ErrClosed) {
 		t.Errorf("write after Close: %v", err)
 	}
-	if err := w.failure(); err != nil {
+	if err := w.Failure(); err != nil {
 		t.Errorf("a closed wire is no failure of the network: %v", err)
 	}
 
 	w, _, _ = pipeWire(t, time.Minute) // nobody reads
 	write(t, w, []byte("unread"))
-	w.kill()
-	<-w.flushed
+	w.Kill()
+	<-w.Flushed
 
 	w, _, _ = pipeWire(t, time.Minute)
 	write(t, w, []byte("unread"))
 	if err := w.Close(); err != nil {
 		t.Fatal(err)
 	}
-	<-w.flushed // the linger ends it
+	<-w.Flushed // the linger ends it
 }
