@@ -25,6 +25,8 @@ confirms             - ./internal/broker               allowed
 consumer             - ./internal/broker               allowed
 consumer             - ./publisher                     refused
 internal/broker      - github.com/rabbitmq/amqp091-go  allowed
+internal/management  - ./model                         allowed
+internal/management  - ./confirms                      refused
 store/gormstore      - ./model                         allowed
 store/gormstore      - ./internal/settle               refused
 store/gormstore      - gorm.io/gorm                    allowed
