@@ -2,6 +2,7 @@ package compensator_test
 
 import (
 	"context"
+	"regexp"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -141,10 +142,7 @@ func TestE6_SlowLinkToTheDatabase(t *testing.T) {
 		for i := range ids {
 			ids[i] = put(size, byte('a'+i%20))
 		}
-		address := "127.0.0.1:3306"
-		if !strings.Contains(r.dsn, address) {
-			address = "127.0.0.1:5432"
-		}
+		address := regexp.MustCompile(`[\w.]+:\d+`).FindString(r.dsn)
 		proxy, err := faultproxy.New(address)
 		r.must(err)
 		t.Cleanup(func() { _ = proxy.Close() })

@@ -20,6 +20,8 @@ usage: engines.sh list                 the engines: exact version where set up, 
        engines.sh NAME                 set up and start; prints what env prints
        engines.sh setup|start|stop NAME...
        engines.sh env NAME...          the variables by which tests find it
+       engines.sh with NAME[,NAME...] COMMAND...   starts them and runs a command with these variables; private servers
+                                       of tests are then of these versions too
        engines.sh exec NAME COMMAND... runs a command in its root as its user (rabbitmqctl, mysql, psql)
        engines.sh remove NAME...|--all stops it and removes its data; its suite's root too when no engine is left in it
 
@@ -99,6 +101,31 @@ remove() {
   rmdir "$(engines_dir)" 2>/dev/null || true
 }
 
+# with runs a command for which the shared servers and the private ones are those of the engines named in $1. Their
+# roots get this machine's temporary folder and processes, in a mount namespace that ends with the command.
+with() {
+  local name names variables=() roots=()
+  IFS=, read -ra names <<<"$1"
+  shift
+  for name in "${names[@]}"; do load_engine "$name"; done
+  for name in "${names[@]}"; do
+    load_engine "$name"
+    start
+    mapfile -t -O "${#variables[@]}" variables < <(addresses && root_variable)
+    roots+=("$root")
+  done
+  install -d "${roots[@]/%/${TMPDIR:-/tmp}}"
+  # shellcheck disable=SC2016 # the inner shell expands these
+  exec unshare --mount --propagation private env "${variables[@]}" bash -c '
+    for root in $1; do
+      if mountpoint -q "$root/proc"; then continue; fi
+      mount -t proc proc "$root/proc" && mount -t tmpfs tmpfs "$root/dev/shm" || exit 1
+      mount --bind "${TMPDIR:-/tmp}" "$root${TMPDIR:-/tmp}" || exit 1
+    done
+    shift
+    exec "$@"' with "${roots[*]}" "$@"
+}
+
 list() {
   local name state version
   printf '%-14s %-9s %-28s %-6s %s\n' NAME SUITE VERSION PORT STATE
@@ -117,10 +144,14 @@ main() {
   case $verb in
     '' | -h | --help) usage && return 0 ;;
     list) list && return ;;
-    setup | start | stop | env | remove | exec) shift ;;
+    setup | start | stop | env | remove | exec | with) shift ;;
     *) load_engine "$verb" && start && addresses && return ;;
   esac
   (($#)) || { usage >&2 && return 2; }
+  if [[ $verb == with ]]; then
+    (($# > 1)) || { usage >&2 && return 2; }
+    with "$@"
+  fi
   if [[ $verb == exec ]]; then
     load_engine "$1"
     shift

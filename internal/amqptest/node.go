@@ -40,7 +40,8 @@ type Options struct {
 // for concurrent use.
 type Node struct {
 	dir     string // All the node's files; removed by Close.
-	sbin    string
+	root    proc.Root
+	sbin    string // In root.
 	options Options
 
 	mu     sync.Mutex // Held while the node starts or ends.
@@ -73,7 +74,8 @@ func StartNode(tb TB, options Options) *Node {
 // its files in a new folder under dir ("" means the system's temporary folder)
 // and returns once it accepts connections. The caller calls Close.
 func NewNode(ctx context.Context, dir string, options Options) (*Node, error) {
-	sbin, err := findSbin()
+	root := proc.Root(os.Getenv(EnvRoot))
+	sbin, err := findSbin(root)
 	if err != nil {
 		return nil, err
 	}
@@ -81,7 +83,7 @@ func NewNode(ctx context.Context, dir string, options Options) (*Node, error) {
 	if err != nil {
 		return nil, fmt.Errorf("private node: %w", err)
 	}
-	n := &Node{dir: home, sbin: sbin, options: options}
+	n := &Node{dir: home, root: root, sbin: sbin, options: options}
 	// Another process may take a free port before the node does.
 	for try := 1; ; try++ {
 		if err = n.boot(ctx); err == nil {
@@ -147,6 +149,7 @@ func (n *Node) Start(ctx context.Context) error {
 	if n.server == nil || !n.server.Running() {
 		server, err := proc.Start(proc.Spec{
 			Path:   filepath.Join(n.sbin, "rabbitmq-server"),
+			Root:   n.root,
 			Env:    n.env(),
 			Dir:    n.dir,
 			Output: filepath.Join(n.dir, "server.log"),
@@ -227,8 +230,13 @@ func (n *Node) startEPMD() error {
 	if n.options.Join != nil || (n.epmd != nil && n.epmd.Running()) {
 		return nil // in a cluster it is the first node's
 	}
+	path, err := n.root.Find("epmd")
+	if err != nil {
+		return err
+	}
 	epmd, err := proc.Start(proc.Spec{
-		Path:   "epmd",
+		Path:   path,
+		Root:   n.root,
 		Args:   []string{"-port", fmt.Sprint(n.ports.epmd), "-address", "127.0.0.1"},
 		Dir:    n.dir,
 		Output: filepath.Join(n.dir, "epmd.log"),

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"time"
@@ -20,7 +19,7 @@ var errNotAsked = errors.New("no effect within its time")
 func (n *Node) Ctl(args ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), ctlTimeout)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, filepath.Join(n.sbin, "rabbitmqctl"), append([]string{"--quiet"}, args...)...)
+	cmd := n.root.Command(ctx, filepath.Join(n.sbin, "rabbitmqctl"), append([]string{"--quiet"}, args...)...)
 	cmd.Env, cmd.Dir = n.env(), n.dir
 	return output(cmd, args)
 }

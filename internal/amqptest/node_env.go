@@ -6,6 +6,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/transmsg/transmsg/internal/proc"
 )
 
 // errNoServer is returned when RabbitMQ's own scripts are not installed.
@@ -15,12 +17,12 @@ var errNoServer = errors.New("no rabbitmq-server found under /usr/lib/rabbitmq/l
 // findSbin returns the folder with RabbitMQ's own scripts. The wrappers in
 // /usr/sbin are of no use: they change to the user and the folders of the
 // machine's broker.
-func findSbin() (string, error) {
-	found, err := filepath.Glob("/usr/lib/rabbitmq/lib/rabbitmq_server-*/sbin/rabbitmq-server")
-	if err != nil || len(found) == 0 {
+func findSbin(root proc.Root) (string, error) {
+	found, err := root.Glob("/usr/lib/rabbitmq/lib/rabbitmq_server-*/sbin/rabbitmq-server")
+	if err != nil || found == "" {
 		return "", errNoServer
 	}
-	return filepath.Dir(found[len(found)-1]), nil
+	return filepath.Dir(found), nil
 }
 
 func (n *Node) path(name string) string { return filepath.Join(n.dir, name) }

@@ -20,6 +20,8 @@ const (
 	// EnvAPI is http://host:port of its management API, which is otherwise looked
 	// for on port 15672 of the broker's host.
 	EnvAPI = "TRANSMSG_TEST_AMQP_API_URL"
+	// EnvRoot names the root folder from which private nodes run: see [proc.Root].
+	EnvRoot = "TRANSMSG_TEST_AMQP_ROOT"
 )
 
 const (

@@ -22,6 +22,7 @@ const (
 // own under 127.0.0.1. Safe for concurrent use.
 type Instance struct {
 	dir  string // All its files; removed by Close.
+	root proc.Root
 	port int
 	// spec and ready depend on dir and port.
 	spec  func() proc.Spec
@@ -115,11 +116,12 @@ func (i *Instance) Addr() string { return proc.Loopback(i.port) }
 
 func (i *Instance) path(name string) string { return filepath.Join(i.dir, name) }
 
-// newInstance makes the folder, under dir or the system's temporary folder.
-func newInstance(dir, kind string) (*Instance, error) {
+// newInstance makes the folder, under dir or the system's temporary folder. rootEnv is the
+// variable that names the root of its programs.
+func newInstance(dir, kind, rootEnv string) (*Instance, error) {
 	home, err := os.MkdirTemp(dir, "transmsg-"+kind+"-")
 	if err != nil {
 		return nil, fmt.Errorf("private %s: %w", kind, err)
 	}
-	return &Instance{dir: home}, nil
+	return &Instance{dir: home, root: proc.Root(os.Getenv(rootEnv))}, nil
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 
 	"github.com/go-sql-driver/mysql"
@@ -25,12 +24,18 @@ type MariaDBOptions struct {
 	// Flags are further flags of mariadbd, such as "--sql-mode=" for a server
 	// that is not strict; they win over ours.
 	Flags []string
+	// ServerID makes it a server that can replicate, with a binary log: see
+	// [MariaDBServer.Follow]. 0 means without.
+	ServerID int
 }
 
-// MariaDBServer is a private MariaDB. It starts in about a second.
+// MariaDBServer is a private MariaDB, which starts in about a second, or a MySQL where the
+// root of [EnvMySQLRoot] has that: see [MariaDBServer.Oracle].
 type MariaDBServer struct {
 	*Instance
 	options MariaDBOptions
+	program string // The server, inside the root.
+	oracle  bool
 }
 
 // StartMariaDB starts a private MariaDB and ends it, files and all, when the
@@ -44,7 +49,7 @@ func StartMariaDB(tb TB, options MariaDBOptions) *MariaDBServer {
 // folder under dir; "" means the system's temporary folder, which keeps the path
 // of the Unix socket short enough. The caller calls Close.
 func NewMariaDB(ctx context.Context, dir string, options MariaDBOptions) (*MariaDBServer, error) {
-	i, err := newInstance(dir, "mariadb")
+	i, err := newInstance(dir, "mariadb", EnvMySQLRoot)
 	if err != nil {
 		return nil, err
 	}
@@ -57,13 +62,8 @@ func NewMariaDB(ctx context.Context, dir string, options MariaDBOptions) (*Maria
 }
 
 func (s *MariaDBServer) setup(ctx context.Context) error {
-	args := []string{
-		"--no-defaults", "--datadir=" + s.path("data"),
-		"--auth-root-authentication-method=normal", "--skip-test-db", "--tmpdir=" + s.dir,
-	}
-	out, err := exec.CommandContext(ctx, "mariadb-install-db", append(args, asRoot()...)...).CombinedOutput()
-	if err != nil {
-		return fmt.Errorf("mariadb-install-db: %w: %s; next step: apt-get install mariadb-server", err, out)
+	if err := s.install(ctx); err != nil {
+		return err
 	}
 	if err := s.boot(ctx); err != nil {
 		return err
@@ -71,26 +71,56 @@ func (s *MariaDBServer) setup(ctx context.Context) error {
 	return s.Exec(ctx, "CREATE USER app@'127.0.0.1'", "GRANT "+appGrants+" ON *.* TO app@'127.0.0.1'")
 }
 
+// install finds the server and makes its empty data folder.
+func (s *MariaDBServer) install(ctx context.Context) (err error) {
+	args := append([]string{"--no-defaults", "--datadir=" + s.path("data"), "--tmpdir=" + s.dir}, asRoot()...)
+	if s.program, err = s.root.Find("mariadbd"); err != nil {
+		var oracleErr error
+		s.program, oracleErr = s.root.Find("mysqld")
+		s.oracle = oracleErr == nil
+	}
+	installer := s.program
+	switch {
+	case s.oracle:
+		args = append(args, "--initialize-insecure")
+	case err != nil:
+		return fmt.Errorf("%w; next step: apt-get install mariadb-server", err)
+	default:
+		args = append(args, "--auth-root-authentication-method=normal", "--skip-test-db")
+		if installer, err = s.root.Find("mariadb-install-db"); err != nil {
+			return err
+		}
+	}
+	if out, err := s.root.Command(ctx, installer, args...).CombinedOutput(); err != nil {
+		return fmt.Errorf("%s: %w: %s", filepath.Base(installer), err, out)
+	}
+	return nil
+}
+
+// Oracle says that the server is MySQL and not MariaDB.
+func (s *MariaDBServer) Oracle() bool { return s.oracle }
+
 func (s *MariaDBServer) spec() proc.Spec {
 	args := append([]string{
 		"--no-defaults", "--datadir=" + s.path("data"), "--bind-address=127.0.0.1",
 		fmt.Sprintf("--port=%d", s.port), "--socket=" + s.path("s"), "--pid-file=" + s.path("pid"),
 		// A server that starts removes the temporary tables of others from a shared folder.
 		"--tmpdir=" + s.dir,
-		"--skip-name-resolve", "--innodb-buffer-pool-size=64M", "--innodb-log-file-size=32M",
-		"--innodb-flush-log-at-trx-commit=1",
+		"--innodb-buffer-pool-size=64M", "--innodb-flush-log-at-trx-commit=1",
 	}, asRoot()...)
+	if s.oracle {
+		// With name resolution: root is of localhost alone. The X protocol would take a port.
+		args = append(args, "--mysqlx=OFF", "--innodb-redo-log-capacity=32M")
+		if s.options.ServerID == 0 {
+			args = append(args, "--skip-log-bin")
+		}
+	} else {
+		args = append(args, "--skip-name-resolve", "--innodb-log-file-size=32M")
+	}
+	args = append(append(args, s.binlogFlags()...), s.options.Flags...)
 	return proc.Spec{
-		Path: mariadbd(), Args: append(args, s.options.Flags...), Dir: s.dir, Output: s.path("mariadb.log"),
+		Path: s.program, Root: s.root, Args: args, Dir: s.dir, Output: s.path("mariadb.log"),
 	}
-}
-
-// mariadbd is in a folder that is not always in PATH.
-func mariadbd() string {
-	if path, err := exec.LookPath("mariadbd"); err == nil {
-		return path
-	}
-	return filepath.Join("/usr/sbin", "mariadbd")
 }
 
 // asRoot is what lets the server run as root, as in a container.

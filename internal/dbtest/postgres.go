@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
-	"os/user"
 	"path/filepath"
 	"strconv"
 	"syscall"
@@ -33,7 +31,7 @@ func StartPostgres(tb TB) *PostgresServer {
 // a new folder under dir, "" for the system's temporary folder; when we are root
 // the user postgres must be able to reach it. The caller calls Close.
 func NewPostgresServer(ctx context.Context, dir string) (*PostgresServer, error) {
-	i, err := newInstance(dir, "postgres")
+	i, err := newInstance(dir, "postgres", EnvPostgresRoot)
 	if err != nil {
 		return nil, err
 	}
@@ -46,47 +44,29 @@ func NewPostgresServer(ctx context.Context, dir string) (*PostgresServer, error)
 }
 
 func (s *PostgresServer) setup(ctx context.Context) error {
-	found, err := filepath.Glob("/usr/lib/postgresql/*/bin/initdb")
-	if err != nil || len(found) == 0 {
+	found, err := s.root.Glob("/usr/lib/postgresql/*/bin/initdb")
+	if err != nil || found == "" {
 		return errors.New("no initdb under /usr/lib/postgresql/*/bin; next step: apt-get install postgresql")
 	}
-	s.bin = filepath.Dir(found[len(found)-1])
-	if s.credential, err = notRoot(); err != nil {
-		return err
+	s.bin = filepath.Dir(found)
+	if os.Geteuid() == 0 { // PostgreSQL refuses to run as root.
+		if s.credential, err = s.root.User("postgres"); err != nil {
+			return err
+		}
 	}
 	if c := s.credential; c != nil {
 		if err := os.Chown(s.dir, int(c.Uid), int(c.Gid)); err != nil {
 			return err
 		}
 	}
-	cmd := exec.CommandContext(ctx, filepath.Join(s.bin, "initdb"), "-D", s.path("data"), "-A", "trust",
+	cmd := s.root.Command(ctx, filepath.Join(s.bin, "initdb"), "-D", s.path("data"), "-A", "trust",
 		"-U", "postgres", "--no-sync", "-E", "UTF8", "--locale=C")
 	cmd.Dir = s.dir
-	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: s.credential}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Chroot: string(s.root), Credential: s.credential}
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("initdb: %w: %s", err, out)
 	}
 	return s.boot(ctx)
-}
-
-// notRoot returns the user to run as: PostgreSQL refuses to run as root.
-func notRoot() (*syscall.Credential, error) {
-	if os.Geteuid() != 0 {
-		return nil, nil
-	}
-	u, err := user.Lookup("postgres")
-	if err != nil {
-		return nil, err
-	}
-	uid, err := strconv.ParseUint(u.Uid, 10, 32)
-	if err != nil {
-		return nil, err
-	}
-	gid, err := strconv.ParseUint(u.Gid, 10, 32)
-	if err != nil {
-		return nil, err
-	}
-	return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}, nil
 }
 
 func (s *PostgresServer) spec() proc.Spec {
@@ -98,7 +78,7 @@ func (s *PostgresServer) spec() proc.Spec {
 			// Under our folder instead of /dev/shm, where kill -9 would leave it.
 			"-c", "dynamic_shared_memory_type=mmap",
 		},
-		Dir: s.dir, Output: s.path("postgres.log"), Credential: s.credential,
+		Dir: s.dir, Output: s.path("postgres.log"), Credential: s.credential, Root: s.root,
 		// Fast shutdown; SIGTERM would wait for every client to leave.
 		StopSignal: syscall.SIGINT,
 	}

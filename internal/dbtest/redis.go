@@ -26,7 +26,7 @@ func StartRedis(tb TB) *RedisServer {
 // folder under dir, "" for the system's temporary folder. The caller calls
 // Close.
 func NewRedis(ctx context.Context, dir string) (*RedisServer, error) {
-	i, err := newInstance(dir, "redis")
+	i, err := newInstance(dir, "redis", EnvRedisRoot)
 	if err != nil {
 		return nil, err
 	}
@@ -40,8 +40,15 @@ func NewRedis(ctx context.Context, dir string) (*RedisServer, error) {
 }
 
 func (s *RedisServer) spec() proc.Spec {
+	path, err := s.root.Find("redis-server")
+	if err != nil {
+		path = "valkey-server" // the message of its start names what is missing
+		if found, err := s.root.Find(path); err == nil {
+			path = found
+		}
+	}
 	return proc.Spec{
-		Path: "redis-server",
+		Path: path, Root: s.root,
 		Args: []string{
 			"--port", strconv.Itoa(s.port), "--bind", "127.0.0.1", "--dir", s.dir, "--save", "", "--appendonly", "no",
 		},

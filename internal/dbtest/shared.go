@@ -27,6 +27,17 @@ const (
 	EnvRedis = "TRANSMSG_TEST_REDIS_ADDR"
 )
 
+// Environment variables that name the root folders from which private servers run;
+// empty is this machine itself. See [proc.Root].
+const (
+	// EnvMySQLRoot has mariadbd, or mysqld.
+	EnvMySQLRoot = "TRANSMSG_TEST_MYSQL_ROOT"
+	// EnvPostgresRoot has PostgreSQL.
+	EnvPostgresRoot = "TRANSMSG_TEST_POSTGRES_ROOT"
+	// EnvRedisRoot has redis-server, or valkey-server.
+	EnvRedisRoot = "TRANSMSG_TEST_REDIS_ROOT"
+)
+
 const (
 	defaultMySQL    = "root@tcp(127.0.0.1:3306)/"
 	defaultPostgres = "postgres://postgres@127.0.0.1:5432/postgres?sslmode=disable"
@@ -132,8 +143,11 @@ func dropMySQL(admin, name string) error {
 // killMySQL ends the connections for which the condition holds and says how
 // many there were.
 func killMySQL(ctx context.Context, db *sql.DB, condition string, arg any) (int, error) {
-	ids, err := queryIDs(ctx, db,
-		"SELECT id FROM information_schema.processlist WHERE id <> CONNECTION_ID() AND "+condition, arg)
+	list, err := processList(ctx, db)
+	if err != nil {
+		return 0, fmt.Errorf("list connections: %w", err)
+	}
+	ids, err := queryIDs(ctx, db, "SELECT id FROM "+list+" WHERE id <> CONNECTION_ID() AND "+condition, arg)
 	if err != nil {
 		return 0, fmt.Errorf("list connections: %w", err)
 	}
@@ -149,6 +163,17 @@ func killMySQL(ctx context.Context, db *sql.DB, condition string, arg any) (int,
 		}
 	}
 	return len(ids), nil
+}
+
+// processList is the table of connections. MySQL's own in information_schema cannot be read
+// while a statement with binary data runs (3854), and MariaDB's is there alone.
+func processList(ctx context.Context, db *sql.DB) (string, error) {
+	var version string
+	err := db.QueryRowContext(ctx, "SELECT VERSION()").Scan(&version)
+	if err != nil || strings.Contains(version, "MariaDB") {
+		return "information_schema.processlist", err
+	}
+	return "performance_schema.processlist", nil
 }
 
 func queryIDs(ctx context.Context, db *sql.DB, query string, args ...any) ([]int64, error) {

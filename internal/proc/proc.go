@@ -14,7 +14,7 @@ import (
 
 // Spec says how to start a child process.
 type Spec struct {
-	// Path is the executable, absolute or found in PATH.
+	// Path is the executable, absolute or found in PATH; inside Root where there is one.
 	Path string
 	Args []string
 	// Env is the whole environment; nil inherits this process's.
@@ -27,6 +27,8 @@ type Spec struct {
 	StopSignal syscall.Signal
 	// Credential, when not nil, is the user to run as.
 	Credential *syscall.Credential
+	// Root is where the child has its root.
+	Root Root
 }
 
 // Process is a running or ended child. Its methods are safe for concurrent use.
@@ -53,6 +55,7 @@ func Start(spec Spec) (*Process, error) {
 	cmd.Env, cmd.Dir = spec.Env, spec.Dir
 	cmd.Stdout, cmd.Stderr = out, out
 	cmd.SysProcAttr = sysProcAttr(spec.Credential)
+	cmd.SysProcAttr.Chroot = string(spec.Root)
 	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("start %s: %w", name, err)
 	}

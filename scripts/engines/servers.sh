@@ -47,6 +47,14 @@ addresses() {
   esac
 }
 
+# root_variable prints the variable by which tests find the programs of private servers.
+root_variable() {
+  case $kind in
+    rabbitmq) echo "TRANSMSG_TEST_AMQP_ROOT=$root" ;;
+    *) echo "TRANSMSG_TEST_${kind^^}_ROOT=$root" ;;
+  esac
+}
+
 # as_engine runs a command in the engine's root as its user, marked as the engine's.
 as_engine() {
   local settings=("TRANSMSG_ENGINE=$engine" "HOME=$home")

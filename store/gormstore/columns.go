@@ -65,7 +65,8 @@ func (s *Store) checkColumns(ctx context.Context) error {
 	}
 	rows, err := s.db.QueryContext(ctx, "SELECT table_name, column_name, COALESCE(collation_name, 'default') "+
 		"FROM information_schema.columns WHERE table_schema = "+where+
-		" AND data_type IN ('char', 'varchar', 'text', 'character', 'character varying')")
+		" AND data_type IN ('char', 'varchar', 'text', 'character', 'character varying') "+
+		"ORDER BY table_name, ordinal_position")
 	if err != nil {
 		return err
 	}

@@ -3,6 +3,7 @@ package gormstore_test
 import (
 	"context"
 	"net/url"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -125,6 +126,7 @@ func TestT5_UnixSockets(t *testing.T) {
 	ask(my, "SELECT @@socket", &socket)
 	ask(pg, "SHOW unix_socket_directories", &folder)
 	folder, _, _ = strings.Cut(folder, ",")
+	socket, folder = os.Getenv(dbtest.EnvMySQLRoot)+socket, os.Getenv(dbtest.EnvPostgresRoot)+folder
 	user, rest, _ := strings.Cut(my, "@")
 	_, schema, _ := strings.Cut(rest, ")/")
 	u, err := url.Parse(pg)

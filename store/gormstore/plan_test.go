@@ -1,6 +1,7 @@
 package gormstore_test
 
 import (
+	"database/sql"
 	"fmt"
 	"strings"
 	"testing"
@@ -182,7 +183,8 @@ func TestSettleAndDeleteReadOnlyTheirRows(t *testing.T) {
 func handlerReads(t *testing.T, s *gormstore.Store) int {
 	t.Helper()
 	var n int
-	err := s.Pool().QueryRowContext(t.Context(), "SELECT SUM(variable_value) FROM information_schema.session_status "+
+	err := s.Pool().QueryRowContext(t.Context(), "SELECT SUM(variable_value) FROM "+
+		sessionSchema(t, s.Pool())+".session_status "+
 		"WHERE variable_name IN ('Handler_read_first','Handler_read_key','Handler_read_last','Handler_read_next',"+
 		"'Handler_read_prev','Handler_read_rnd','Handler_read_rnd_next')").Scan(&n)
 	if err != nil {
@@ -191,15 +193,31 @@ func handlerReads(t *testing.T, s *gormstore.Store) int {
 	return n
 }
 
+// sessionSchema is where MariaDB, and where MySQL, has the tables of a session's state.
+func sessionSchema(t *testing.T, db *sql.DB) string {
+	t.Helper()
+	if mariaDB(t, db) {
+		return "information_schema"
+	}
+	return "performance_schema"
+}
+
+// mariaDB tells MariaDB from MySQL.
+func mariaDB(t *testing.T, db *sql.DB) bool {
+	t.Helper()
+	var version string
+	if err := db.QueryRowContext(t.Context(), "SELECT VERSION()").Scan(&version); err != nil {
+		t.Fatal(err)
+	}
+	return strings.Contains(version, "MariaDB")
+}
+
 func TestOwnPoolIsReadCommitted(t *testing.T) {
 	t.Parallel()
 	for i, query := range []string{"SELECT @@tx_isolation", "SHOW transaction_isolation"} {
 		s := migrated(t, servers[i].dsn(t), gormstore.Options{})
-		var version, level string
-		if err := s.Pool().QueryRowContext(t.Context(), "SELECT version()").Scan(&version); err != nil {
-			t.Fatal(err)
-		}
-		if i == 0 && !strings.Contains(version, "MariaDB") {
+		var level string
+		if i == 0 && !mariaDB(t, s.Pool()) {
 			query = "SELECT @@transaction_isolation"
 		}
 		if err := s.Pool().QueryRowContext(t.Context(), query).Scan(&level); err != nil {

@@ -2,13 +2,13 @@ package gormstore_test
 
 import (
 	"database/sql"
-	"fmt"
 	"io"
 	"net"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	mysqldrv "github.com/go-sql-driver/mysql"
 
@@ -20,21 +20,9 @@ import (
 // pair is a primary and a replica of it that is read only and held five seconds behind.
 func pair(t *testing.T) (primary, replica *dbtest.MariaDBServer) {
 	t.Helper()
-	primary = dbtest.StartMariaDB(t, dbtest.MariaDBOptions{Flags: []string{"--server-id=1", "--log-bin=binlog"}})
-	replica = dbtest.StartMariaDB(t, dbtest.MariaDBOptions{Flags: []string{"--server-id=2", "--read-only=1"}})
-	db, err := sql.Open("mysql", primary.AdminDSN(""))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer db.Close()
-	var position string
-	if err := db.QueryRowContext(t.Context(), "SELECT @@gtid_binlog_pos").Scan(&position); err != nil {
-		t.Fatal(err)
-	}
-	err = replica.Exec(t.Context(), "SET GLOBAL gtid_slave_pos = '"+position+"'", fmt.Sprintf(
-		"CHANGE MASTER TO MASTER_HOST='127.0.0.1', MASTER_PORT=%d, MASTER_USER='root', "+
-			"MASTER_USE_GTID=slave_pos, MASTER_DELAY=5", primary.Port()), "START SLAVE")
-	if err != nil {
+	primary = dbtest.StartMariaDB(t, dbtest.MariaDBOptions{ServerID: 1})
+	replica = dbtest.StartMariaDB(t, dbtest.MariaDBOptions{ServerID: 2, Flags: []string{"--read-only=1"}})
+	if err := replica.Follow(t.Context(), primary, 5*time.Second); err != nil {
 		t.Fatal(err)
 	}
 	return primary, replica

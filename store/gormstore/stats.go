@@ -66,10 +66,11 @@ func (s *Store) statsQuery(service string) (query string, args []any) {
 	}
 	first := "SELECT i.id FROM " + s.sql.table + " AS i" + s.d.forceDue(s.opt.Prefix) + " WHERE " + same +
 		" AND i.status = g.status AND i.created_at = g.oldest ORDER BY i.next_attempt_at LIMIT 1"
-	query = "SELECT g.service, g.status, g.number, g.due, g.due_age, g.age, g.ahead, " +
-		"CASE WHEN (SELECT t.not_before FROM " + s.sql.table + " AS t WHERE t.id = (" + first + ")) > g.oldest " +
-		"THEN 1 ELSE 0 END FROM (" + query + " GROUP BY " + by + ", status, n.now) AS g ORDER BY " +
-		strings.ReplaceAll(by, "service", "g.service")
+	// By a join: MySQL runs a query that a column is compared with three times.
+	query = "SELECT h.service, h.status, h.number, h.due, h.due_age, h.age, h.ahead, " +
+		"CASE WHEN t.not_before > h.oldest THEN 1 ELSE 0 END FROM (SELECT g.*, (" + first + ") AS first_id FROM (" +
+		query + " GROUP BY " + by + ", status, n.now) AS g) AS h LEFT JOIN " + s.sql.table +
+		" AS t ON t.id = h.first_id ORDER BY " + strings.ReplaceAll(by, "service", "h.service")
 	return s.d.bind(query), args
 }
 
