@@ -88,7 +88,7 @@ func (r *run) claim(hard context.Context, service string, limit int) (model.Clai
 	} else {
 		delete(r.cursors, service)
 	}
-	r.count(func(f *Figures) { f.Claims++; f.Rows += len(claimed.Rows) })
+	r.count(func(f *RunStats) { f.Claims++; f.Rows += len(claimed.Rows) })
 	return claimed, nil
 }
 

@@ -22,11 +22,11 @@ type Compensator struct {
 	log          *slog.Logger
 	pace         *pace
 	appetite     appetite
-	flight       *flight
+	unanswered   *unanswered
 	outage       outage
 	batcher      *settle.Batcher
-	notices      []*notices // by sink
-	chores       *chores
+	conditions   []*conditions // by sink
+	upkeep       *upkeep
 	identityMu   sync.Mutex
 	identity     string // of the store, in the locks' names
 	unread       unread
@@ -46,13 +46,13 @@ func New(cfg Config) (*Compensator, error) {
 	c := &Compensator{
 		cfg: cfg, log: cfg.Logger.With("instance", cfg.Owner),
 		appetite: appetite{full: cfg, share: 1},
-		pace:     newPace(cfg.Rate, cfg.BatchRows, cfg.SlowStart), flight: newFlight(), running: make(chan struct{}, 1),
+		pace:     newPace(cfg.Rate, cfg.BatchRows, cfg.SlowStart), unanswered: newUnanswered(), running: make(chan struct{}, 1),
 	}
-	c.chores = &chores{c: c, owed: &owedAlerts{cfg: &c.cfg, log: c.log, told: map[model.OwedKey]partly{}}}
+	c.upkeep = &upkeep{c: c, rowAlerts: &rowAlerts{cfg: &c.cfg, log: c.log, told: map[model.AlertKey]partly{}}}
 	for _, alerter := range cfg.alerters() {
 		s := newSink(&c.cfg, alerter, c.log)
-		c.chores.owed.sinks = append(c.chores.owed.sinks, s)
-		c.notices = append(c.notices, &notices{cfg: &c.cfg, sink: s, pending: map[group]*Alert{}})
+		c.upkeep.rowAlerts.sinks = append(c.upkeep.rowAlerts.sinks, s)
+		c.conditions = append(c.conditions, &conditions{cfg: &c.cfg, sink: s, pending: map[group]*Alert{}})
 	}
 	c.batcher = settle.NewBatcher(settle.Config{
 		Store: cfg.Store, Policy: cfg.Policy, Instance: cfg.Owner, Logger: c.log, OnSettled: c.settled,
@@ -86,10 +86,10 @@ func (c *Compensator) Run(ctx context.Context) error {
 	draining, drained := context.WithCancel(hard)
 	defer drained()
 	var wg sync.WaitGroup
-	for _, n := range c.notices {
+	for _, n := range c.conditions {
 		wg.Go(func() { n.run(draining, hard) })
 	}
-	wg.Go(func() { c.chores.run(ctx, draining, hard) })
+	wg.Go(func() { c.upkeep.run(ctx, draining, hard) })
 	wg.Go(func() { (&serviceNames{c: c}).run(ctx) })
 	wg.Go(func() { c.keeper().Run(draining) })
 	scheduler.Start()
@@ -107,18 +107,18 @@ func (c *Compensator) Run(ctx context.Context) error {
 	return err
 }
 
-// notice tells every sink of what stands in no table.
-func (c *Compensator) notice(a Alert) {
-	for _, n := range c.notices {
+// raise tells every sink of what stands in no table.
+func (c *Compensator) raise(a Alert) {
+	for _, n := range c.conditions {
 		n.add(a)
 	}
 }
 
 // drain waits for the outcomes that are outstanding and for their writing.
 func (c *Compensator) drain(hard context.Context) error {
-	_ = c.flight.wait(hard, 0, 0) // what is left is counted
+	_ = c.unanswered.wait(hard, 0, 0) // what is left is counted
 	err := c.batcher.Close(hard)
-	if n := c.flight.count(); n > 0 {
+	if n := c.unanswered.count(); n > 0 {
 		err = errors.Join(fmt.Errorf("%w: %d sends without an outcome", model.ErrNotDrained, n), err)
 	}
 	if err != nil {

@@ -34,5 +34,5 @@ func crashLoop(row *model.TransMessage) (o model.Outcome, ok bool) {
 func (r *run) nothingElse(ctx context.Context) error {
 	wait, cancel := context.WithTimeoutCause(ctx, r.c.cfg.Lease, errStuck)
 	defer cancel()
-	return r.c.flight.wait(wait, 0, 0)
+	return r.c.unanswered.wait(wait, 0, 0)
 }

@@ -28,7 +28,7 @@
 //     newer version and rows that wait for long are told too;
 //   - retention: history and, where asked for, DEAD rows are deleted by age.
 //
-// One replica of those that share a [Locker] does these chores, for the whole table.
+// One replica of those that share a [Locker] does this upkeep, for the whole table.
 //
 // An exchange that the broker refuses, by 404 or 403, is broken: its rows wait without
 // being charged, but for one at a time that is sent alone to find out whether the

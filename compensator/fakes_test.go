@@ -30,7 +30,7 @@ type fakeStore struct {
 	before func(model.Claim) // called at each claim, unlocked
 
 	deadClaims int
-	owes       map[model.OwedKey]*owedLine
+	owes       map[model.AlertKey]*owedLine
 	marks      []mark
 	stats      []model.Stats
 	counts     bool // Stats are those of the rows
@@ -275,7 +275,7 @@ func (s *fakeStore) Groups(_ context.Context, f model.Filter) ([]model.Group, er
 	g := model.Group{}
 	for _, r := range s.rows {
 		if r.Status != f.Status || r.Service != f.Service || r.LastCode != f.Code ||
-			(f.Exhausted && s.owes[model.OwedKey{ID: r.ID, Kind: model.AlertExhausted, Epoch: r.Epoch}] == nil) ||
+			(f.Exhausted && s.owes[model.AlertKey{ID: r.ID, Kind: model.AlertExhausted, Epoch: r.Epoch}] == nil) ||
 			(f.Exchange != "" && r.Exchange != f.Exchange) || (f.RoutingKey != "" && r.RoutingKey != f.RoutingKey) {
 			continue
 		}

@@ -22,7 +22,7 @@ const (
 type group struct {
 	kind                          model.AlertKind
 	service, exchange, routingKey string
-	code                          model.Code
+	code                          model.CauseCode
 	breadth                       breadth // what is folded is empty
 }
 

@@ -111,7 +111,7 @@ func TestE10_KeysAndExchangesFoldAcrossPasses(t *testing.T) {
 	})
 }
 
-// E10: notices fold alike. Each exchange with an id in its name that does not exist is broken
+// E10: conditions fold alike. Each exchange with an id in its name that does not exist is broken
 // for itself.
 func TestE10_NoticesFold(t *testing.T) {
 	t.Parallel()

@@ -253,7 +253,7 @@ func TestC48_RealPoisonRows(t *testing.T) {
 		for kind, want := range map[string]struct {
 			ids    []string
 			status model.Status
-			code   model.Code
+			code   model.CauseCode
 		}{
 			"corrupt":  {corrupt, model.Dead, model.CodeCorrupt},
 			"newer":    {newer, model.Ready, model.CodeNewerCodec},

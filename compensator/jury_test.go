@@ -6,9 +6,9 @@ import (
 	"time"
 
 	"github.com/transmsg/transmsg/compensator"
-	"github.com/transmsg/transmsg/internal/amqppeer"
 	"github.com/transmsg/transmsg/internal/amqptest"
 	"github.com/transmsg/transmsg/internal/dbtest"
+	"github.com/transmsg/transmsg/internal/scriptedbroker"
 	"github.com/transmsg/transmsg/model"
 )
 
@@ -17,7 +17,7 @@ import (
 func closing(t *testing.T) (*rig, compensator.Config) {
 	t.Helper()
 	t.Parallel()
-	peer, err := amqppeer.New(amqppeer.Options{OnPublish: func(m *amqppeer.Publish) {
+	peer, err := scriptedbroker.New(scriptedbroker.Options{OnPublish: func(m *scriptedbroker.Publish) {
 		if m.RoutingKey == "good" {
 			_ = m.Ack(false)
 		} else {

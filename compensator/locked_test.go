@@ -120,7 +120,7 @@ func TestE9_LockLossNearTheEndIsTold(t *testing.T) {
 			Store: store, Sender: sender, Locker: locker, Interval: time.Hour,
 			Observer: compensator.Observer{
 				LockLost: func(cause error) { mu.Lock(); lost++; mu.Unlock() },
-				RunEnd: func(f compensator.Figures) {
+				RunEnd: func(f compensator.RunStats) {
 					mu.Lock()
 					defer mu.Unlock()
 					runs++

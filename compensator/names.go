@@ -33,7 +33,7 @@ func (n *serviceNames) run(ctx context.Context) {
 		return // all are sent
 	}
 	n.look(ctx, n.missing)
-	for wait := namesFirst; sleep(ctx, wait); wait = choreEvery {
+	for wait := namesFirst; sleep(ctx, wait); wait = upkeepEvery {
 		n.look(ctx, n.unnamed)
 	}
 }

@@ -13,7 +13,7 @@ type Observer struct {
 	// RunStart: a run holds its lock slot and begins to look for due rows.
 	RunStart func()
 	// RunEnd: it ended.
-	RunEnd func(Figures)
+	RunEnd func(RunStats)
 	// RunSkipped: a run was due and did not begin: [SkipNotReady], [SkipLocked] or
 	// [SkipLock].
 	RunSkipped func(reason string)
@@ -34,7 +34,7 @@ type Observer struct {
 	// another process had delivered it, it is sent once more.
 	Restored func(service, id string)
 	// StoreError: a call of the store failed: op is "claim", "services", "identity", "delete", "settle",
-	// "restore", "late-ack", "claim-dead", "claim-owed", "groups", "mark-alerted", "mark-owed", "stats",
+	// "restore", "late-ack", "claim-dead", "claim-alerts", "groups", "mark-alerted", "mark-alerts", "stats",
 	// "purge-events", "purge-dead" or "purge-alerts". It is tried again.
 	StoreError func(op string, err error)
 	// Breaker: the broker refuses an exchange (open), or takes it again, or no row for it
@@ -56,8 +56,8 @@ const (
 	SkipLock     = "lock-unavailable" // the lock service does not answer and the locker pauses
 )
 
-// Figures are the counts of one run.
-type Figures struct {
+// RunStats are the counts of one run.
+type RunStats struct {
 	Claims   int // claim statements
 	Rows     int // rows claimed
 	Sent     int // handed to the sender
@@ -77,7 +77,7 @@ func (o Observer) withDefaults() Observer {
 		o.RunStart = func() {}
 	}
 	if o.RunEnd == nil {
-		o.RunEnd = func(Figures) {}
+		o.RunEnd = func(RunStats) {}
 	}
 	if o.RunSkipped == nil {
 		o.RunSkipped = func(string) {}

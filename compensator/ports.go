@@ -19,12 +19,12 @@ type Store interface {
 	ClaimDead(context.Context, model.DeadClaim) ([]model.TransMessage, error)
 	// MarkAlerted makes DEAD rows due for an alert again after so long, at least 1 ms.
 	MarkAlerted(ctx context.Context, keys []model.RowKey, next time.Duration) (int, error)
-	// ClaimOwed leases alerts that are owed for READY rows, which come without payload.
-	ClaimOwed(context.Context, model.DeadClaim) ([]model.OwedAlert, error)
-	// MarkOwed makes them due again after so long, at least 1 ms.
-	MarkOwed(ctx context.Context, keys []model.OwedKey, next time.Duration) (int, error)
-	// SweepOwed deletes at most so many of those whose row is gone, DEAD, replayed or edited.
-	SweepOwed(ctx context.Context, most int) (int, error)
+	// ClaimAlerts leases alerts that are owed for READY rows, which come without payload.
+	ClaimAlerts(context.Context, model.DeadClaim) ([]model.DueAlert, error)
+	// MarkAlerts makes them due again after so long, at least 1 ms.
+	MarkAlerts(ctx context.Context, keys []model.AlertKey, next time.Duration) (int, error)
+	// SweepAlerts deletes at most so many of those whose row is gone, DEAD, replayed or edited.
+	SweepAlerts(ctx context.Context, most int) (int, error)
 	// Extend gives rows whose send is out a new lease, where nobody took them.
 	Extend(ctx context.Context, held []model.Held, lease time.Duration) (int, error)
 	// Stats returns figures of every service where service is empty.

@@ -9,7 +9,7 @@ import (
 )
 
 // settled is told of every outcome but acks once it has been written, from the
-// batcher's goroutine. A row that it made DEAD is due for its alert, see owedAlerts.
+// batcher's goroutine. A row that it made DEAD is due for its alert, see rowAlerts.
 func (c *Compensator) settled(r *settle.Result, d settle.Decision, met model.Settled) {
 	if met == model.SettledFenced {
 		c.cfg.Observer.LeaseConflict(r.Row.Service)
@@ -30,7 +30,7 @@ func (c *Compensator) refusal(r confirms.Refusal) {
 		return
 	}
 	now := time.Now()
-	c.notice(Alert{
+	c.raise(Alert{
 		Kind: model.AlertExchange, Exchange: r.Exchange, RoutingKey: r.Topic, Code: r.Cause.Code, Text: r.Cause.Text,
 		Count: 1, First: now, Last: now,
 	})

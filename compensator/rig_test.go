@@ -242,7 +242,7 @@ func quoted(ids []string) string { return "('" + strings.Join(ids, "','") + "')"
 // counters of what an Observer was told.
 type counters struct {
 	mu        sync.Mutex
-	runs      []compensator.Figures
+	runs      []compensator.RunStats
 	skipped   map[string]int
 	starts    int
 	conflicts int
@@ -251,7 +251,7 @@ type counters struct {
 func (c *counters) observer() compensator.Observer {
 	return compensator.Observer{
 		RunStart: func() { c.add(func() { c.starts++ }) },
-		RunEnd:   func(f compensator.Figures) { c.add(func() { c.runs = append(c.runs, f) }) },
+		RunEnd:   func(f compensator.RunStats) { c.add(func() { c.runs = append(c.runs, f) }) },
 		RunSkipped: func(reason string) {
 			c.add(func() {
 				if c.skipped == nil {

@@ -35,7 +35,7 @@ type run struct {
 
 	jury     jury
 	mu       sync.Mutex
-	figures  Figures
+	figures  RunStats
 	seen     int // outcomes that were answers, at the last look of stuck
 	deferred int // and those that were not
 }
@@ -58,7 +58,7 @@ func (r *run) do(ctx, hard context.Context) {
 	cause = r.drain(ctx, hard)
 	r.report(ctx, cause)
 	if err := r.finish(hard); err != nil {
-		r.c.log.Warn("run ends with outcomes outstanding", "rows", r.c.flight.count(), "error", err)
+		r.c.log.Warn("run ends with outcomes outstanding", "rows", r.c.unanswered.count(), "error", err)
 		cause = errors.Join(cause, err)
 	}
 	if !errors.Is(cause, ErrLockLost) && (!r.held() || errors.Is(context.Cause(ctx), ErrLockLost)) {
@@ -86,7 +86,7 @@ func (r *run) report(ctx context.Context, cause error) {
 func (r *run) finish(hard context.Context) error {
 	ctx, cancel := context.WithTimeout(hard, r.c.cfg.Lease)
 	defer cancel()
-	err := r.c.flight.wait(ctx, 0, 0)
+	err := r.c.unanswered.wait(ctx, 0, 0)
 	r.endJury()
 	if err != nil {
 		return err
@@ -146,7 +146,7 @@ func (r *run) services(ctx, hard context.Context) ([]string, error) {
 
 // batch claims rows of one service and sends them. It returns how many it claimed.
 func (r *run) batch(ctx, hard context.Context, service string) (int, error) {
-	limit, err := r.room(ctx)
+	limit, err := r.capacity(ctx)
 	if err != nil {
 		return 0, err
 	}
@@ -199,16 +199,16 @@ func (r *run) batch(ctx, hard context.Context, service string) (int, error) {
 	return len(claimed.Rows), nil
 }
 
-// room waits until the pipeline takes another batch and returns how many rows that may
+// capacity waits until the pipeline takes another batch and returns how many rows that may
 // have: at most one batch is outstanding when the next is claimed.
-func (r *run) room(ctx context.Context) (int, error) {
+func (r *run) capacity(ctx context.Context) (int, error) {
 	cfg := &r.c.cfg
 	wait, cancel := context.WithTimeoutCause(ctx, cfg.Lease, errStuck)
 	defer cancel()
-	if err := r.c.flight.wait(wait, cfg.BatchRows, cfg.BatchBytes); err != nil {
+	if err := r.c.unanswered.wait(wait, cfg.BatchRows, cfg.BatchBytes); err != nil {
 		return 0, err
 	}
-	if !r.c.batcher.Room(2 * cfg.BatchRows) {
+	if !r.c.batcher.Accepts(2 * cfg.BatchRows) {
 		flush, cancel := context.WithTimeout(ctx, storeTimeout)
 		defer cancel()
 		if err := r.c.batcher.Flush(flush); err != nil {
@@ -294,13 +294,13 @@ func (r *run) stuck() bool {
 	return stuck
 }
 
-func (r *run) count(f func(*Figures)) {
+func (r *run) count(f func(*RunStats)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	f(&r.figures)
 }
 
-func (r *run) snapshot() Figures {
+func (r *run) snapshot() RunStats {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.figures

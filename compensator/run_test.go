@@ -20,10 +20,10 @@ func TestRunSendsEverythingDueOnceAndDeletesIt(t *testing.T) {
 		store, sender := newStore(), newSender()
 		sender.delay = 5 * time.Millisecond
 		ids := store.put(t, 1234, "orders", nil)
-		var figures []compensator.Figures
+		var figures []compensator.RunStats
 		r := start(t, compensator.Config{
 			Store: store, Sender: sender, BatchRows: 100,
-			Observer: compensator.Observer{RunEnd: func(f compensator.Figures) { figures = append(figures, f) }},
+			Observer: compensator.Observer{RunEnd: func(f compensator.RunStats) { figures = append(figures, f) }},
 		})
 		synctest.Wait()
 		time.Sleep(500 * time.Millisecond)
@@ -86,10 +86,10 @@ func TestRunGoesOnWhenAChannelIsReopened(t *testing.T) {
 			}
 			return model.Outcome{Kind: model.Acked}
 		}
-		var figures []compensator.Figures
+		var figures []compensator.RunStats
 		r := start(t, compensator.Config{
 			Store: store, Sender: sender, Interval: time.Hour,
-			Observer: compensator.Observer{RunEnd: func(f compensator.Figures) { figures = append(figures, f) }},
+			Observer: compensator.Observer{RunEnd: func(f compensator.RunStats) { figures = append(figures, f) }},
 		})
 		time.Sleep(time.Minute)
 		r.drained(t)
@@ -235,7 +235,7 @@ func TestC48_PoisonRowsDoNotBlockGoodOnes(t *testing.T) {
 		time.Sleep(1900 * time.Millisecond) // two ticks
 		synctest.Wait()
 		once(t, sender, good)
-		check := func(kind string, ids []string, status model.Status, code model.Code, attempts int, sent bool) {
+		check := func(kind string, ids []string, status model.Status, code model.CauseCode, attempts int, sent bool) {
 			t.Helper()
 			some := 0
 			for _, id := range ids {
@@ -267,11 +267,11 @@ func TestC48_PoisonRowsDoNotBlockGoodOnes(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 		r.drained(t)
-		perCode := map[model.Code]int{}
+		perCode := map[model.CauseCode]int{}
 		for _, a := range alerts.got() {
 			perCode[a.Code] += a.Count
 		}
-		if want := map[model.Code]int{
+		if want := map[model.CauseCode]int{
 			model.CodeCorrupt: 10, model.CodeInvalid: 11, model.CodeNewerCodec: 10, model.CodeNotFound: 1,
 		}; !maps.Equal(perCode, want) {
 			t.Errorf("rows told by code: %v, want %v", perCode, want)

@@ -84,7 +84,7 @@ func TestC51_RunsDoNotOverlap(t *testing.T) {
 							t.Error("two runs of one compensator at a time")
 						}
 					},
-					RunEnd: func(compensator.Figures) { open-- },
+					RunEnd: func(compensator.RunStats) { open-- },
 				},
 			}))
 			time.Sleep(300 * time.Millisecond)

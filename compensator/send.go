@@ -47,7 +47,7 @@ const (
 func (s *send) prepare() readiness {
 	o, ok := s.check()
 	if !ok {
-		s.noticeNewer(o)
+		s.raiseNewer(o)
 		s.settle(o)
 		return settled
 	}
@@ -62,21 +62,21 @@ func (s *send) prepare() readiness {
 // wait hands the row back with a delay: its exchange is refused.
 func (s *send) wait(why model.Outcome) {
 	s.result.Outcome = why
-	s.run.count(func(f *Figures) { f.Waiting++ })
+	s.run.count(func(f *RunStats) { f.Waiting++ })
 	s.run.c.batcher.Add(&s.result)
 }
 
-// noticeNewer tells of a row from a newer version, once.
-func (s *send) noticeNewer(o model.Outcome) {
+// raiseNewer tells of a row from a newer version, once.
+func (s *send) raiseNewer(o model.Outcome) {
 	if row := s.result.Row; o.Code == model.CodeNewerCodec && row.LastCode != model.CodeNewerCodec {
-		s.run.noticeRow(model.AlertNewerCodec, row, o)
+		s.run.raiseRow(model.AlertNewerCodec, row, o)
 	}
 }
 
-// noticeRow tells of one row.
-func (r *run) noticeRow(kind model.AlertKind, row *model.TransMessage, o model.Outcome) {
+// raiseRow tells of one row.
+func (r *run) raiseRow(kind model.AlertKind, row *model.TransMessage, o model.Outcome) {
 	at := time.UnixMilli(row.UpdatedAt)
-	r.c.notice(model.Alert{
+	r.c.raise(model.Alert{
 		Kind: kind, Service: row.Service, Exchange: row.Exchange, RoutingKey: row.RoutingKey,
 		Code: o.Code, Text: o.Text, Count: 1, First: at, Last: at,
 		Sample: model.AlertSample{ID: row.ID, Key: row.MessageKey, Attempts: row.Attempts},
@@ -111,7 +111,7 @@ func (s *send) check() (o model.Outcome, ok bool) {
 	}
 }
 
-func refusal(code model.Code, err error, permanent bool) model.Outcome {
+func refusal(code model.CauseCode, err error, permanent bool) model.Outcome {
 	return model.Outcome{
 		Kind: model.Refused, Code: code, Text: model.CleanText(err.Error()), Permanent: permanent,
 	}
@@ -131,8 +131,8 @@ func (s *send) size() int64 { return int64(len(s.message.Body)) }
 // start hands the row to the sender; its room is reserved.
 func (s *send) start(since time.Time) {
 	c, row := s.run.c, s.result.Row
-	s.run.count(func(f *Figures) { f.Sent++ })
-	c.flight.start(len(s.message.Body))
+	s.run.count(func(f *RunStats) { f.Sent++ })
+	c.unanswered.start(len(s.message.Body))
 	c.cfg.Sender.Send(confirms.Send{
 		Message: &s.message, Since: since, Within: c.within(),
 		Alone:   dangerous(row),
@@ -156,7 +156,7 @@ func (s *send) Done(o model.Outcome) {
 	default:
 		s.settle(o)
 	}
-	s.run.c.flight.land(len(s.message.Body))
+	s.run.c.unanswered.done(len(s.message.Body))
 }
 
 // LateAck says that the broker has the message after all.
@@ -168,12 +168,12 @@ func (s *send) settle(o model.Outcome) {
 		s.run.c.health.acked()
 	}
 	s.result.Outcome = o
-	s.run.count(func(f *Figures) { f.add(o.Kind) })
+	s.run.count(func(f *RunStats) { f.add(o.Kind) })
 	s.run.c.cfg.Observer.Outcome(s.result.Row.Service, o)
 	s.run.c.batcher.Add(&s.result)
 }
 
-func (f *Figures) add(k model.Kind) {
+func (f *RunStats) add(k model.OutcomeKind) {
 	switch k {
 	case model.Acked:
 		f.Acked++

@@ -16,7 +16,7 @@ type suspecting interface {
 // READY, uncharged, whatever they would end as. It is called at each firing of the schedule.
 func (c *Compensator) suspectsWait() {
 	s, ok := c.cfg.Sender.(suspecting)
-	if !ok || time.Since(c.suspectsTold) < choreEvery {
+	if !ok || time.Since(c.suspectsTold) < upkeepEvery {
 		return
 	}
 	err := s.SuspectsError()
@@ -25,7 +25,7 @@ func (c *Compensator) suspectsWait() {
 	}
 	now := time.Now()
 	c.suspectsTold = now
-	c.notice(Alert{
+	c.raise(Alert{
 		Kind: model.AlertSuspects, Text: model.CleanText("no second connection for messages that must be sent alone, " +
 			"they stay READY: " + err.Error()),
 		Count: 1, First: now, Last: now,

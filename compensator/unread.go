@@ -82,7 +82,7 @@ func (r *run) setApart(hard context.Context, ask model.Claim) error {
 			Text: model.CleanText(fmt.Sprintf("its %d bytes cannot be read from the database: %v", row.Size, u.cause)),
 		}
 		if row.LastCode != model.CodeUnread {
-			r.noticeRow(model.AlertUnread, row, o)
+			r.raiseRow(model.AlertUnread, row, o)
 		}
 		s := r.newSend(row)
 		s.result.Delay = unreadWait

@@ -22,9 +22,9 @@ type windows struct {
 
 func newWindows() *windows { return &windows{until: map[group]time.Time{}} }
 
-// closed reports whether an alert of the group may go out, and else how long its rows are
+// over reports whether no window of the group is open, so that its alert may go out, and else how long its rows are
 // to wait, at least 1 ms.
-func (w *windows) closed(g group) (bool, time.Duration) {
+func (w *windows) over(g group) (bool, time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	until, ok := w.until[g]

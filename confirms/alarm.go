@@ -15,38 +15,38 @@ func (s *Sender) Held(f func(Handler)) {
 	}
 	s.mu.Unlock()
 	for _, se := range blocked {
-		for _, l := range se.openLanes() {
-			l.mu.Lock()
-			for _, p := range l.win.fifo {
+		for _, c := range se.openChannels() {
+			c.mu.Lock()
+			for _, p := range c.win.fifo {
 				if !p.timedOut {
 					f(p.Handler)
 				}
 			}
-			l.mu.Unlock()
+			c.mu.Unlock()
 		}
 	}
 }
 
-// openLanes returns the lanes that are open, retired ones included.
-func (se *session) openLanes() []*lane {
+// openChannels returns the channels that are open, retired ones included.
+func (se *session) openChannels() []*channel {
 	se.mu.Lock()
 	defer se.mu.Unlock()
-	all := make([]*lane, 0, len(se.tracked))
-	for l := range se.tracked {
-		all = append(all, l)
+	all := make([]*channel, 0, len(se.tracked))
+	for c := range se.tracked {
+		all = append(all, c)
 	}
 	return all
 }
 
-// trackLane runs the lane's tracker.
-func (se *session) trackLane(l *lane) {
+// trackChannel runs the channel's tracker.
+func (se *session) trackChannel(c *channel) {
 	se.mu.Lock()
-	se.tracked[l] = struct{}{}
+	se.tracked[c] = struct{}{}
 	se.mu.Unlock()
-	l.track()
+	c.track()
 	se.mu.Lock()
 	defer se.mu.Unlock()
-	delete(se.tracked, l)
+	delete(se.tracked, c)
 }
 
 // After an alarm one send goes first, alone on each channel: the broker may be about to block
@@ -63,20 +63,20 @@ func (se *session) blockedChanged(blocked bool) {
 }
 
 // canaryPassed ends the wait after an answer.
-func (l *lane) canaryPassed() {
-	if l.se.canary.Load() && !l.se.wire.Patient() {
-		l.se.canary.Store(false)
+func (c *channel) canaryPassed() {
+	if c.se.canary.Load() && !c.se.wire.Patient() {
+		c.se.canary.Store(false)
 	}
 }
 
 // canaryOver ends the wait without one.
-func (l *lane) canaryOver(head *pending) {
-	if !l.se.canary.Load() || l.se.wire.Patient() {
+func (c *channel) canaryOver(head *pending) {
+	if !c.se.canary.Load() || c.se.wire.Patient() {
 		return
 	}
-	since := max(head.sentAt, time.Duration(l.se.canarySince.Load()))
-	if l.se.clock.now()-since > l.shares.patience {
-		l.se.canary.Store(false)
-		signal(l.freed)
+	since := max(head.sentAt, time.Duration(c.se.canarySince.Load()))
+	if c.se.clock.now()-since > c.shares.patience {
+		c.se.canary.Store(false)
+		signal(c.freed)
 	}
 }

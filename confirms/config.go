@@ -106,7 +106,7 @@ type Observer struct {
 	// Answered: the broker acked, nacked or returned a send so long after it was written;
 	// time in which the broker blocked the connection does not count. Called for every
 	// message, also for answers that came too late, several at a time.
-	Answered func(kind model.Kind, elapsed time.Duration)
+	Answered func(kind model.OutcomeKind, elapsed time.Duration)
 }
 
 func (c Config) withDefaults() Config {

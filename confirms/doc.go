@@ -14,8 +14,8 @@
 //
 // The parts, from the outside in: sender.go is the API and its bounds;
 // supervise.go dials again and again, isolate.go when there are suspects; session.go
-// is one connection; lane.go is one channel's sending half and track.go its
-// confirming half; verdict.go says what a confirm or a close means; exchanges.go asks
+// is one connection; channel.go is one channel's sending half and track.go its
+// confirming half; outcome.go says what a confirm or a close means; exchanges.go asks
 // for exchanges before their first use; internal/broker has
 // the dial and the socket under the client library.
 package confirms

@@ -29,9 +29,9 @@ const (
 // exchanges asks for each exchange once per connection, by a passive declare on a channel
 // of its own, before the first send to it: a publish to a missing exchange would close
 // the publishing channel and make everything in flight on it unknown. The declare needs
-// no permission and catches only 404; any other answer is no verdict.
+// no permission and catches only 404; any other answer is no outcomeOf.
 type exchanges struct {
-	gate *toggle
+	gate *flag
 
 	mu      sync.Mutex
 	known   map[string]struct{}
@@ -47,7 +47,7 @@ type missing struct {
 	text string
 }
 
-func newExchanges(gate *toggle) *exchanges {
+func newExchanges(gate *flag) *exchanges {
 	return &exchanges{
 		gate: gate, known: make(map[string]struct{}), missing: make(map[string]missing),
 		parked: make(map[string][]*pending), wake: make(chan struct{}, 1),

@@ -226,7 +226,7 @@ func (r *results) tally() map[string]int {
 }
 
 // want checks the outcome of one send.
-func (r *results) want(id string, kind model.Kind, code model.Code) {
+func (r *results) want(id string, kind model.OutcomeKind, code model.CauseCode) {
 	r.t.Helper()
 	if o := r.outcome(id); o.Kind != kind || o.Code != code {
 		r.t.Errorf("outcome: got %s, want %s %s", o, kind, code)

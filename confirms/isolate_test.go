@@ -9,8 +9,8 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/transmsg/transmsg/confirms"
-	"github.com/transmsg/transmsg/internal/amqppeer"
 	"github.com/transmsg/transmsg/internal/amqptest"
+	"github.com/transmsg/transmsg/internal/scriptedbroker"
 	"github.com/transmsg/transmsg/model"
 )
 
@@ -62,7 +62,7 @@ func TestC16_ConnectionPoisonIsPinned(t *testing.T) {
 }
 
 // isolated sends a message alone and returns it as the peer got it.
-func isolated(t *testing.T, s *confirms.Sender, r *results, p *amqppeer.Peer) *amqppeer.Publish {
+func isolated(t *testing.T, s *confirms.Sender, r *results, p *scriptedbroker.Peer) *scriptedbroker.Publish {
 	t.Helper()
 	r.send(s, message(t, "x", model.NewID()), alone) // a route of its own: none waits for another
 	return next(t, p)
@@ -124,9 +124,9 @@ func TestSuspectThatEndsItsConnectionIsTheCause(t *testing.T) {
 
 func TestSuspectStaysOneWhenItsConnectionEnds(t *testing.T) {
 	t.Parallel()
-	for name, end := range map[string]func(*amqppeer.Conn) error{
-		"operator": func(c *amqppeer.Conn) error { return c.Close(320, "CONNECTION_FORCED") },
-		"network":  func(c *amqppeer.Conn) error { c.Cut(); return nil },
+	for name, end := range map[string]func(*scriptedbroker.Conn) error{
+		"operator": func(c *scriptedbroker.Conn) error { return c.Close(320, "CONNECTION_FORCED") },
+		"network":  func(c *scriptedbroker.Conn) error { c.Cut(); return nil },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -234,7 +234,7 @@ func TestSuspectsAreDeferredWithoutAConnection(t *testing.T) {
 // retired and still waits for its ack.
 func TestNothingWaitsForAChannelThatCannotBeOpened(t *testing.T) {
 	t.Parallel()
-	s, p, _ := scriptedBy(t, amqppeer.Options{ChannelMax: 1}, func(c *confirms.Config) {
+	s, p, _ := scriptedBy(t, scriptedbroker.Options{ChannelMax: 1}, func(c *confirms.Config) {
 		c.ConfirmTimeout = 4 * time.Second
 	})
 	r := newResults(t)

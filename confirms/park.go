@@ -4,25 +4,25 @@ import "github.com/transmsg/transmsg/model"
 
 // park keeps a send whose route has its share of the window until the route has a slot, so
 // that the sends behind it go on. It belongs to run, like unpark.
-func (l *lane) park(p *pending, s *share) {
+func (c *channel) park(p *pending, s *share) {
 	if len(s.parked) == 0 {
-		l.crowded = append(l.crowded, s)
+		c.crowded = append(c.crowded, s)
 	}
 	s.parked = append(s.parked, p)
 }
 
 // unpark sends what was parked and has a slot now, in the order of each route. What the
 // breaker or the gate holds back by now gets its outcome on the way.
-func (l *lane) unpark() {
-	if len(l.crowded) == 0 {
+func (c *channel) unpark() {
+	if len(c.crowded) == 0 {
 		return
 	}
-	open := l.role.gate.get()
-	left, going := l.crowded[:0], []*pending(nil)
-	l.mu.Lock()
-	for _, s := range l.crowded {
-		n := min(len(s.parked), l.shares.room(s))
-		if !open || l.se.s.routeWaits(s.parked[0]) {
+	open := c.role.gate.get()
+	left, going := c.crowded[:0], []*pending(nil)
+	c.mu.Lock()
+	for _, s := range c.crowded {
+		n := min(len(s.parked), c.shares.vacant(s))
+		if !open || c.se.s.routeWaits(s.parked[0]) {
 			n = len(s.parked)
 		}
 		going = append(going, s.parked[:n]...)
@@ -32,36 +32,36 @@ func (l *lane) unpark() {
 			s.parked = nil
 		}
 	}
-	clear(l.crowded[len(left):])
-	l.crowded = left
-	l.mu.Unlock()
+	clear(c.crowded[len(left):])
+	c.crowded = left
+	c.mu.Unlock()
 	for _, p := range going {
-		if l.isOver() {
-			l.se.s.requeue(p)
+		if c.isOver() {
+			c.se.s.requeue(p)
 			continue
 		}
 		p.unparked = true
-		l.send(p)
+		c.send(p)
 	}
 }
 
-// requeueParked hands what is parked on when the lane sends no more.
-func (l *lane) requeueParked() {
-	for _, s := range l.crowded {
+// requeueParked hands what is parked on when the channel sends no more.
+func (c *channel) requeueParked() {
+	for _, s := range c.crowded {
 		for _, p := range s.parked {
-			l.se.s.requeue(p)
+			c.se.s.requeue(p)
 		}
 		s.parked = nil
 	}
-	l.crowded = nil
+	c.crowded = nil
 }
 
-// isOver reports whether the lane sends no more.
-func (l *lane) isOver() bool {
+// isOver reports whether the channel sends no more.
+func (c *channel) isOver() bool {
 	select {
-	case <-l.dead:
-	case <-l.retired:
-	case <-l.se.over:
+	case <-c.dead:
+	case <-c.retired:
+	case <-c.se.over:
 	default:
 		return false
 	}
@@ -69,17 +69,17 @@ func (l *lane) isOver() bool {
 }
 
 // gateOff is closed when what is parked must be deferred.
-func (l *lane) gateOff() <-chan struct{} {
-	if len(l.crowded) == 0 {
+func (c *channel) gateOff() <-chan struct{} {
+	if len(c.crowded) == 0 {
 		return nil
 	}
-	return l.role.gate.whenOff()
+	return c.role.gate.whenOff()
 }
 
 // silence makes the breaker hold the route's messages back, p the first of them.
-func (l *lane) silence(p *pending) {
+func (c *channel) silence(p *pending) {
 	why := unknown(model.CodeTimeout, "its messages are not confirmed while later ones of others are")
-	p.finish(l.se.s.broken.Silent(p.Message.Exchange, p.Message.RoutingKey, why))
+	p.finish(c.se.s.broken.Silent(p.Message.Exchange, p.Message.RoutingKey, why))
 }
 
 // routeWaits reports whether the breaker would hold p back.

@@ -6,21 +6,21 @@ import (
 	"time"
 
 	"github.com/transmsg/transmsg/confirms"
-	"github.com/transmsg/transmsg/internal/amqppeer"
+	"github.com/transmsg/transmsg/internal/scriptedbroker"
 	"github.com/transmsg/transmsg/model"
 )
 
 // scripted returns a sender connected to a peer that confirms nothing by itself.
-func scripted(t *testing.T, edit ...func(*confirms.Config)) (*confirms.Sender, *amqppeer.Peer, *amqppeer.Conn) {
+func scripted(t *testing.T, edit ...func(*confirms.Config)) (*confirms.Sender, *scriptedbroker.Peer, *scriptedbroker.Conn) {
 	t.Helper()
-	return scriptedBy(t, amqppeer.Options{}, edit...)
+	return scriptedBy(t, scriptedbroker.Options{}, edit...)
 }
 
-func scriptedBy(t *testing.T, options amqppeer.Options, edit ...func(*confirms.Config)) (
-	*confirms.Sender, *amqppeer.Peer, *amqppeer.Conn,
+func scriptedBy(t *testing.T, options scriptedbroker.Options, edit ...func(*confirms.Config)) (
+	*confirms.Sender, *scriptedbroker.Peer, *scriptedbroker.Conn,
 ) {
 	t.Helper()
-	p, err := amqppeer.New(options)
+	p, err := scriptedbroker.New(options)
 	must(t, err)
 	t.Cleanup(func() { must(t, p.Close()) })
 	cfg := configFor(t, p.URL())
@@ -33,7 +33,7 @@ func scriptedBy(t *testing.T, options amqppeer.Options, edit ...func(*confirms.C
 	return s, p, conn
 }
 
-func next(t *testing.T, p *amqppeer.Peer) *amqppeer.Publish {
+func next(t *testing.T, p *scriptedbroker.Peer) *scriptedbroker.Publish {
 	t.Helper()
 	m, err := p.NextPublish(testCtx(t))
 	must(t, err)
@@ -41,12 +41,12 @@ func next(t *testing.T, p *amqppeer.Peer) *amqppeer.Publish {
 }
 
 // take sends n messages to an exchange and returns them as the peer got them.
-func take(t *testing.T, s *confirms.Sender, r *results, p *amqppeer.Peer, exchange string, n int) []*amqppeer.Publish {
+func take(t *testing.T, s *confirms.Sender, r *results, p *scriptedbroker.Peer, exchange string, n int) []*scriptedbroker.Publish {
 	t.Helper()
 	for range n {
 		r.send(s, message(t, exchange, "k"))
 	}
-	got := make([]*amqppeer.Publish, n)
+	got := make([]*scriptedbroker.Publish, n)
 	for i := range got {
 		got[i] = next(t, p)
 	}
@@ -132,7 +132,7 @@ func TestC03_OnlySendsToTheNamedExchangeAreSuspect(t *testing.T) {
 			t.Parallel()
 			s, p, conn := scripted(t)
 			r := newResults(t)
-			var last *amqppeer.Publish
+			var last *scriptedbroker.Publish
 			exchangeOf := map[string]string{}
 			for _, exchange := range []string{"a", "b", ""} {
 				for _, m := range take(t, s, r, p, exchange, 2) {
@@ -264,11 +264,11 @@ func TestC30_TooManyRetiredChannelsCostTheConnection(t *testing.T) {
 
 // overdue sends to two routes and waits until both are overdue: it is the channel that
 // answers nothing.
-func overdue(t *testing.T, s *confirms.Sender, r *results, p *amqppeer.Peer) []*amqppeer.Publish {
+func overdue(t *testing.T, s *confirms.Sender, r *results, p *scriptedbroker.Peer) []*scriptedbroker.Publish {
 	t.Helper()
 	r.send(s, message(t, "", "a"))
 	r.send(s, message(t, "", "b"))
-	got := []*amqppeer.Publish{next(t, p), next(t, p)}
+	got := []*scriptedbroker.Publish{next(t, p), next(t, p)}
 	r.wait()
 	r.wantAll(map[string]int{"unknown timeout": 2})
 	eventually(t, "not ready", func() bool { return !s.Ready() })
@@ -420,7 +420,7 @@ func TestC09_WindowHalvesWhileAConfirmIsOverdue(t *testing.T) {
 	for range 10 {
 		r.sendReserved(s, message(t, "", "k"))
 	}
-	first := make([]*amqppeer.Publish, 5)
+	first := make([]*scriptedbroker.Publish, 5)
 	for i := range first {
 		first[i] = next(t, p)
 	}
@@ -430,7 +430,7 @@ func TestC09_WindowHalvesWhileAConfirmIsOverdue(t *testing.T) {
 		t.Errorf("a sixth of a window of 10 was sent: tag %d", m.Tag)
 	}
 	must(t, old[1].Ack(true), first[4].Ack(true))
-	var last *amqppeer.Publish
+	var last *scriptedbroker.Publish
 	for range 5 {
 		last = next(t, p)
 	}

@@ -22,14 +22,14 @@ type pending struct {
 	role    *role
 	settled atomic.Bool
 	probe   *breaker.Target // what it is the breaker's probe of
-	share   *share          // of its route, while it has a slot of a lane
+	share   *share          // of its route, while it has a slot of a channel
 	// unparked: its turn among the parked of its route has come; run's own.
 	unparked bool
 
-	// Set by the lane that sends it.
+	// Set by the channel that sends it.
 	dc       *amqp.DeferredConfirmation
 	sentAt   time.Duration // on the session's confirmClock
-	timedOut bool          // Done(unknown timeout) was called; guarded by the lane's mu
+	timedOut bool          // Done(unknown timeout) was called; guarded by the channel's mu
 }
 
 func (p *pending) size() int64 { return int64(len(p.Message.Body)) }
@@ -41,7 +41,7 @@ func (p *pending) finish(o model.Outcome) {
 	}
 	p.sender.counts.add(o.Kind)
 	p.sender.broken.Outcome(p.probe, p.Message.Exchange, p.Message.RoutingKey, o)
-	p.sender.room.release(1, p.size())
+	p.sender.reserved.release(1, p.size())
 	p.Handler.Done(o)
 	p.sender.unpend()
 }

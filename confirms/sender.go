@@ -53,8 +53,8 @@ type Sender struct {
 	log        *slog.Logger
 	publish    *role
 	quarantine *role
-	room       room
-	ready      *toggle       // on: new work is taken on
+	reserved   reservations
+	ready      *flag         // on: new work is taken on
 	suspects   chan struct{} // cap 1: something was put into the quarantine's queue
 	broken     *breaker.Breaker
 	refusals   listeners
@@ -92,15 +92,15 @@ func Open(cfg Config) (*Sender, error) {
 	s := &Sender{
 		cfg: cfg, broker: cfg.settings(), log: cfg.Logger.With("sender", cfg.Name),
 		publish: &role{
-			name: "publish", queue: make(chan *pending, cfg.MaxPending), gate: newToggle(),
+			name: "publish", queue: make(chan *pending, cfg.MaxPending), gate: newFlag(),
 			channels: cfg.Channels, window: cfg.Window,
 		},
 		quarantine: &role{
-			name: "quarantine", queue: make(chan *pending, cfg.MaxPending), gate: newToggle(),
+			name: "quarantine", queue: make(chan *pending, cfg.MaxPending), gate: newFlag(),
 			channels: 1, window: 1, alone: true,
 		},
-		room:  room{maxN: cfg.MaxPending, maxBytes: cfg.MaxPendingBytes},
-		ready: newToggle(), suspects: make(chan struct{}, 1),
+		reserved: reservations{maxN: cfg.MaxPending, maxBytes: cfg.MaxPendingBytes},
+		ready:    newFlag(), suspects: make(chan struct{}, 1),
 		drained: make(chan struct{}, 1), refusing: make(chan struct{}), stop: make(chan struct{}),
 		ended: make(chan struct{}), finished: make(chan struct{}),
 	}
@@ -170,19 +170,19 @@ func (s *Sender) ConfirmTimeout() time.Duration { return s.cfg.ConfirmTimeout }
 
 // TryReserve takes room for n messages with together so many body bytes, if there is room
 // and the sender is Ready. Each message reserved is then given to Send or to Release.
-func (s *Sender) TryReserve(n int, bytes int64) bool { return s.room.try(n, bytes) }
+func (s *Sender) TryReserve(n int, bytes int64) bool { return s.reserved.try(n, bytes) }
 
 // Reserve waits for what TryReserve tries. Waiters are served in order. The error is
 // ctx's, model.ErrClosed, or says that so much can never fit.
 func (s *Sender) Reserve(ctx context.Context, n int, bytes int64) error {
-	if err := s.room.wait(ctx, n, bytes); err != nil {
+	if err := s.reserved.wait(ctx, n, bytes); err != nil {
 		return fmt.Errorf("confirms: reserve: %w", err)
 	}
 	return nil
 }
 
 // Release gives back room that was reserved and will not be used by Send.
-func (s *Sender) Release(n int, bytes int64) { s.room.release(n, bytes) }
+func (s *Sender) Release(n int, bytes int64) { s.reserved.release(n, bytes) }
 
 // Send takes the message on and returns at once; the handler gets the outcome. It uses
 // up one message and its body's bytes of reserved room, which are free again when Done is
@@ -210,7 +210,7 @@ func (s *Sender) Send(send Send) {
 // requeue puts p into its queue. There is room for all that is reserved; a send without
 // reservation may find none.
 func (s *Sender) requeue(p *pending) {
-	role := p.role // once queued it is a lane's, which may hand it to another role
+	role := p.role // once queued it is a channel's, which may hand it to another role
 	select {
 	case role.queue <- p:
 	default:
@@ -256,7 +256,7 @@ func (s *Sender) close(ctx context.Context) (left int64) {
 	s.closing.Store(true)
 	s.sendMu.Unlock()
 	close(s.refusing)
-	s.room.close()
+	s.reserved.close()
 	s.mu.Lock()
 	s.derive()
 	s.mu.Unlock()

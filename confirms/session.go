@@ -35,9 +35,9 @@ type session struct {
 	life         context.Context //nolint:containedctx // ends with the connection, for what asks for credentials
 	endLife      context.CancelFunc
 
-	inFlight atomic.Int64 // slots taken, all lanes
-	timedOut atomic.Int64 // timed-out sends still tracked, all lanes
-	stalled  atomic.Int64 // lanes that answer nothing
+	inFlight atomic.Int64 // slots taken, all channels
+	timedOut atomic.Int64 // timed-out sends still tracked, all channels
+	stalled  atomic.Int64 // channels that answer nothing
 	// canary: an alarm is over, or not, and nothing was answered since; see alarm.go.
 	canary      atomic.Bool
 	canarySince atomic.Int64 // on the clock
@@ -46,18 +46,18 @@ type session struct {
 	unused chan struct{} // closed by the watchdog: the quarantine has been idle
 
 	// Guarded by the sender's mu: the gates follow from them.
-	lanes   int  // open
-	live    bool // a lane was open, and the connection is not over
-	blocked bool
+	channels int  // open
+	live     bool // a channel was open, and the connection is not over
+	blocked  bool
 	// loginBad: the broker refuses the login, and nothing is sent until it is renewed.
 	loginBad bool
-	retired  int // lanes with overdue confirms
+	retired  int // channels with overdue confirms
 
 	mu      sync.Mutex
 	reason  string              // why it was ended, if by us
 	calls   map[int]guardedCall // calls to the broker that wait for an answer
 	callSeq int
-	tracked map[*lane]struct{} // with a running tracker
+	tracked map[*channel]struct{} // with a running tracker
 
 	wg sync.WaitGroup
 }
@@ -74,7 +74,7 @@ func newSession(s *Sender, r *role, generation uint64, d broker.Dialled) *sessio
 		s: s, role: r, generation: generation, addr: d.Addr, conn: d.Conn, wire: d.Wire, frameMax: d.FrameMax,
 		clock: newConfirmClock(), exchanges: newExchanges(r.gate),
 		over: make(chan struct{}), unused: make(chan struct{}), calls: make(map[int]guardedCall),
-		tracked: make(map[*lane]struct{}),
+		tracked: make(map[*channel]struct{}),
 	}
 }
 
@@ -90,7 +90,7 @@ func (se *session) run(stop <-chan struct{}) error {
 	se.wg.Go(se.askExchanges)
 	se.wg.Go(se.keepLogin)
 	for range se.role.channels {
-		se.wg.Go(se.keepLane)
+		se.wg.Go(se.keepChannel)
 	}
 
 	var lost *amqp.Error
@@ -116,20 +116,20 @@ func (se *session) run(stop <-chan struct{}) error {
 	return fmt.Errorf("connection lost: %s", se.endText(lost))
 }
 
-// keepLane keeps one lane open until the session is over.
-func (se *session) keepLane() {
+// keepChannel keeps one channel open until the session is over.
+func (se *session) keepChannel() {
 	for {
-		l, err := se.openLane()
+		c, err := se.openChannel()
 		if err != nil {
 			if se.waitReopen(err) {
 				continue
 			}
 			return
 		}
-		se.wg.Go(func() { se.trackLane(l) })
-		se.s.laneUp(se)
-		l.run()
-		se.s.laneDown(se)
+		se.wg.Go(func() { se.trackChannel(c) })
+		se.s.channelUp(se)
+		c.run()
+		se.s.channelDown(se)
 		if se.isOver() {
 			return
 		}
@@ -141,7 +141,7 @@ func (se *session) keepLane() {
 func (se *session) waitReopen(err error) bool {
 	if !se.isOver() && !se.conn.IsClosed() {
 		se.s.log.Warn("open channel", "error", err, "role", se.role.name, "generation", se.generation)
-		if se.s.lanes(se) == 0 {
+		if se.s.channels(se) == 0 {
 			se.s.deferAll(se.role, "no channel could be opened: "+err.Error())
 		}
 	}
@@ -215,9 +215,9 @@ func (se *session) addTimedOut(n int) {
 	se.s.timedOutChanged(se)
 }
 
-// laneRetired counts the lanes with overdue confirms. Too many of them: the connection is
+// channelRetired counts the channels with overdue confirms. Too many of them: the connection is
 // of no use.
-func (se *session) laneRetired() {
+func (se *session) channelRetired() {
 	n := se.s.retire(se, 1)
 	se.s.log.Warn("confirms overdue, channel retired", "role", se.role.name, "generation", se.generation,
 		"timeout", se.s.cfg.ConfirmTimeout, "retired", n)

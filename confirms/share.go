@@ -27,10 +27,10 @@ type share struct {
 	n       int           // slots taken
 	overdue int           // of these, by timed-out sends
 	heard   time.Duration // when the last answered send was sent, or the first that waits
-	parked  []*pending    // wait for a slot of their route, in order; the lane's run alone
+	parked  []*pending    // wait for a slot of their route, in order; the channel's run alone
 }
 
-// shares are the routes of one channel. It has no lock: it is guarded by the lane's mu.
+// shares are the routes of one channel. It has no lock: it is guarded by the channel's mu.
 type shares struct {
 	window   int
 	patience time.Duration
@@ -65,7 +65,7 @@ func (w *shares) admit(s *share) admission {
 	switch {
 	case w.silent(s):
 		return silent
-	case w.room(s) == 0:
+	case w.vacant(s) == 0:
 		return crowded
 	}
 	return admitted
@@ -79,7 +79,7 @@ func (w *shares) silent(s *share) bool {
 
 // room is how many slots more the route may have; all that it wants while it is silent, so
 // that what is parked learns of it.
-func (w *shares) room(s *share) int {
+func (w *shares) vacant(s *share) int {
 	if w.silent(s) {
 		return len(s.parked)
 	}

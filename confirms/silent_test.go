@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/transmsg/transmsg/confirms"
-	"github.com/transmsg/transmsg/internal/amqppeer"
+	"github.com/transmsg/transmsg/internal/scriptedbroker"
 	"github.com/transmsg/transmsg/model"
 )
 
@@ -15,12 +15,12 @@ import (
 type half struct {
 	mu     sync.Mutex
 	deaf   bool
-	held   []*amqppeer.Publish
+	held   []*scriptedbroker.Publish
 	copies map[string]int
 	tags   map[uint16]bool // channels that were published on
 }
 
-func (h *half) onPublish(m *amqppeer.Publish) {
+func (h *half) onPublish(m *scriptedbroker.Publish) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.tags[m.Channel] = true
@@ -54,7 +54,7 @@ func (h *half) got() (sick, most, channels int) {
 func halfBroker(t *testing.T, edit func(*confirms.Config)) (*confirms.Sender, *half) {
 	t.Helper()
 	h := &half{deaf: true, copies: map[string]int{}, tags: map[uint16]bool{}}
-	s, _, _ := scriptedBy(t, amqppeer.Options{OnPublish: h.onPublish}, edit)
+	s, _, _ := scriptedBy(t, scriptedbroker.Options{OnPublish: h.onPublish}, edit)
 	return s, h
 }
 

@@ -45,23 +45,23 @@ func (s *Sender) derive() (gateClosed []*session) {
 	if s.quarantine.gate.set(quarantine) && !quarantine && isolated != nil {
 		gateClosed = append(gateClosed, isolated)
 	}
-	ready := open && se.lanes > 0 && !s.closing.Load() && se.stalled.Load() == 0
-	s.room.setReady(ready) // first: whoever has waited for readiness finds room
+	ready := open && se.channels > 0 && !s.closing.Load() && se.stalled.Load() == 0
+	s.reserved.setReady(ready) // first: whoever has waited for readiness finds room
 	s.ready.set(ready)
 	return gateClosed
 }
 
-func (s *Sender) laneUp(se *session) {
-	s.change(se, func() { se.lanes++; se.live = true })
+func (s *Sender) channelUp(se *session) {
+	s.change(se, func() { se.channels++; se.live = true })
 }
 
-func (s *Sender) laneDown(se *session) { s.change(se, func() { se.lanes-- }) }
+func (s *Sender) channelDown(se *session) { s.change(se, func() { se.channels-- }) }
 
-// lanes returns how many lanes of the session are open.
-func (s *Sender) lanes(se *session) int {
+// channels returns how many channels of the session are open.
+func (s *Sender) channels(se *session) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return se.lanes
+	return se.channels
 }
 
 func (s *Sender) timedOutChanged(se *session) { s.change(se, func() {}) }
@@ -84,7 +84,7 @@ func (s *Sender) sessionOver(se *session) {
 	s.change(se, func() { se.live = false })
 }
 
-// retire adds n to the session's retired lanes and returns how many there are now.
+// retire adds n to the session's retired channels and returns how many there are now.
 func (s *Sender) retire(se *session, n int) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

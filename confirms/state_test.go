@@ -9,17 +9,17 @@ import (
 func TestRoomIsThereBeforeReadiness(t *testing.T) {
 	t.Parallel()
 	s := &Sender{
-		room: room{maxN: 1, maxBytes: 1}, ready: newToggle(),
-		publish: &role{gate: newToggle()}, quarantine: &role{gate: newToggle()},
+		reserved: reservations{maxN: 1, maxBytes: 1}, ready: newFlag(),
+		publish: &role{gate: newFlag()}, quarantine: &role{gate: newFlag()},
 	}
-	s.state.session = &session{live: true, lanes: 1}
+	s.state.session = &session{live: true, channels: 1}
 	s.ready.mu.Lock() // readiness waits here
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		s.derive()
 	}()
-	for end := time.Now().Add(5 * time.Second); !s.room.try(1, 1); {
+	for end := time.Now().Add(5 * time.Second); !s.reserved.try(1, 1); {
 		if time.Now().After(end) {
 			t.Error("no room before readiness")
 			break

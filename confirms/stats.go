@@ -34,7 +34,7 @@ type Stats struct {
 
 // Stats returns a snapshot.
 func (s *Sender) Stats() Stats {
-	n, bytes := s.room.used()
+	n, bytes := s.reserved.used()
 	s.mu.Lock()
 	st := Stats{
 		Ready: s.ready.get(), Generation: s.state.generation, Addr: s.state.addr,
@@ -65,4 +65,4 @@ type counts struct {
 	overdue  atomic.Uint64
 }
 
-func (c *counts) add(k model.Kind) { c.kinds[k].Add(1) }
+func (c *counts) add(k model.OutcomeKind) { c.kinds[k].Add(1) }

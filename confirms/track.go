@@ -17,26 +17,26 @@ const trackTick = 10 * time.Millisecond
 // connection is given up.
 const maxRetired = 2
 
-// track resolves the lane's sends until the channel is dead. It waits for the oldest
+// track resolves the channel's sends until the channel is dead. It waits for the oldest
 // confirmation; the ones behind it are usually resolved with it or next.
-func (l *lane) track() {
+func (c *channel) track() {
 	ticker := time.NewTicker(trackTick)
 	defer ticker.Stop()
 	var retiredAt time.Duration
 	var last *pending // the oldest at the last tick
 	for {
-		head := l.oldest()
+		head := c.oldest()
 		if head == nil {
-			if retiredAt > 0 && l.senderEnded() {
-				l.discard()
+			if retiredAt > 0 && c.senderEnded() {
+				c.discard()
 				return
 			}
 			ticker.Stop()
 			select {
-			case <-l.work:
-			case <-l.retiredAndEnded(retiredAt):
-			case cause := <-l.closes:
-				l.conclude(cause)
+			case <-c.work:
+			case <-c.retiredAndEnded(retiredAt):
+			case cause := <-c.closes:
+				c.conclude(cause)
 				return
 			}
 			ticker.Reset(trackTick)
@@ -44,73 +44,73 @@ func (l *lane) track() {
 		}
 		select {
 		case <-head.dc.Done():
-			l.resolve(l.take(false))
-		case cause := <-l.closes:
-			l.conclude(cause)
+			c.resolve(c.take(false))
+		case cause := <-c.closes:
+			c.conclude(cause)
 			return
 		case <-ticker.C:
 			if head == last {
-				l.resolve(l.take(true))
+				c.resolve(c.take(true))
 			}
 			last = head
-			l.canaryOver(head)
-			l.expire()
-			if retiredAt == 0 && l.spent() {
-				retiredAt = l.se.clock.now()
-				l.retire()
+			c.canaryOver(head)
+			c.expire()
+			if retiredAt == 0 && c.spent() {
+				retiredAt = c.se.clock.now()
+				c.retire()
 			}
-			if retiredAt > 0 && l.se.clock.now()-retiredAt > l.se.s.cfg.ConfirmTimeout && l.allTimedOut() {
-				l.discard()
+			if retiredAt > 0 && c.se.clock.now()-retiredAt > c.se.s.cfg.ConfirmTimeout && c.allTimedOut() {
+				c.discard()
 				return
 			}
 		}
-		if len(l.limbo) > 0 {
+		if len(c.undecided) > 0 {
 			// Resolved by a close: the notice of it is on its way.
-			l.conclude(<-l.closes)
+			c.conclude(<-c.closes)
 			return
 		}
 	}
 }
 
 // oldest returns the oldest unconfirmed send, or nil after noting that the tracker waits.
-func (l *lane) oldest() *pending {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if len(l.win.fifo) == 0 {
-		l.idle = true
+func (c *channel) oldest() *pending {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.win.fifo) == 0 {
+		c.idle = true
 		return nil
 	}
-	return l.win.fifo[0]
+	return c.win.fifo[0]
 }
 
-func (l *lane) senderEnded() bool {
+func (c *channel) senderEnded() bool {
 	select {
-	case <-l.ended:
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		return len(l.win.fifo) == 0
+	case <-c.ended:
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		return len(c.win.fifo) == 0
 	default:
 		return false
 	}
 }
 
-// retiredAndEnded is when an empty retired lane can be closed: not before its sender has
+// retiredAndEnded is when an empty retired channel can be closed: not before its sender has
 // stopped, which may just be sending one more.
-func (l *lane) retiredAndEnded(retiredAt time.Duration) <-chan struct{} {
+func (c *channel) retiredAndEnded(retiredAt time.Duration) <-chan struct{} {
 	if retiredAt == 0 {
 		return nil
 	}
-	return l.ended
+	return c.ended
 }
 
 // take removes resolved sends: the oldest in a row, or also those behind unresolved ones.
-func (l *lane) take(all bool) []*pending {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+func (c *channel) take(all bool) []*pending {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	if all {
-		return l.win.takeAny(resolved, nil)
+		return c.win.takeAny(resolved, nil)
 	}
-	return l.win.takePrefix(resolved, nil)
+	return c.win.takePrefix(resolved, nil)
 }
 
 func resolved(p *pending) bool {
@@ -126,192 +126,192 @@ func resolved(p *pending) bool {
 // reader puts a return into the channel before it resolves the confirmation that came
 // after it, so once a confirmation is seen resolved its return, if any, is in the buffer.
 // The slots are freed after that and before the outcomes are told, so that a slow handler
-// holds up its own lane's tracker alone.
-func (l *lane) resolve(batch []*pending) {
+// holds up its own channel's tracker alone.
+func (c *channel) resolve(batch []*pending) {
 	if len(batch) == 0 {
 		return
 	}
-	l.drainReturns()
+	c.drainReturns()
 	type decision struct {
 		p *pending
 		o model.Outcome
 	}
 	decisions := make([]decision, 0, len(batch))
 	for _, p := range batch {
-		ret, ok := l.returned[p.Message.ID]
-		o, decided := verdict(p.dc.Acked(), ret, ok, !l.ch.IsClosed())
+		ret, ok := c.returned[p.Message.ID]
+		o, decided := outcomeOf(p.dc.Acked(), ret, ok, !c.ch.IsClosed())
 		if !decided {
-			l.limbo = append(l.limbo, p)
+			c.undecided = append(c.undecided, p)
 			continue
 		}
 		if ok {
-			delete(l.returned, p.Message.ID)
+			delete(c.returned, p.Message.ID)
 		}
 		decisions = append(decisions, decision{p, o})
 	}
-	l.mu.Lock()
+	c.mu.Lock()
 	for _, d := range decisions {
-		l.win.free(d.p.Message.ID, d.p.size())
-		l.shares.free(d.p)
-		l.shares.answered(d.p)
+		c.win.free(d.p.Message.ID, d.p.size())
+		c.shares.free(d.p)
+		c.shares.answered(d.p)
 		if d.p.timedOut {
-			l.overdue--
+			c.overdue--
 		}
 	}
-	l.mu.Unlock()
-	l.canaryPassed()
-	signal(l.freed)
-	if l.stalled && l.none() {
-		l.setStalled(false)
+	c.mu.Unlock()
+	c.canaryPassed()
+	signal(c.freed)
+	if c.stalled && c.none() {
+		c.setStalled(false)
 	}
 	for _, d := range decisions {
-		l.settle(d.p, d.o)
+		c.report(d.p, d.o)
 	}
 }
 
-// settle tells an outcome: the first of a send, or a late one of a timed-out send.
-func (l *lane) settle(p *pending, o model.Outcome) {
-	l.se.inFlight.Add(-1)
-	l.observe(p, o.Kind)
+// report tells an outcome: the first of a send, or a late one of a timed-out send.
+func (c *channel) report(p *pending, o model.Outcome) {
+	c.se.inFlight.Add(-1)
+	c.observe(p, o.Kind)
 	if !p.timedOut {
 		p.finish(o)
 		return
 	}
-	l.se.addTimedOut(-1)
+	c.se.addTimedOut(-1)
 	if answered(o.Kind) {
-		l.se.s.broken.LateAnswer(p.Message.Exchange, p.Message.RoutingKey)
+		c.se.s.broken.LateAnswer(p.Message.Exchange, p.Message.RoutingKey)
 	}
 	if o.Kind == model.Acked {
-		l.se.s.counts.lateAcks.Add(1)
+		c.se.s.counts.lateAcks.Add(1)
 		p.Handler.LateAck()
 	}
 }
 
 // observe reports how long the broker took, if it is the broker that answered.
-func (l *lane) observe(p *pending, kind model.Kind) {
-	f := l.se.s.cfg.Observer.Answered
+func (c *channel) observe(p *pending, kind model.OutcomeKind) {
+	f := c.se.s.cfg.Observer.Answered
 	if f != nil && answered(kind) {
-		f(kind, l.se.clock.now()-p.sentAt)
+		f(kind, c.se.clock.now()-p.sentAt)
 	}
 }
 
 // drainReturns reads the returns that are there, without waiting.
-func (l *lane) drainReturns() {
+func (c *channel) drainReturns() {
 	for {
 		select {
-		case r, ok := <-l.returns:
+		case r, ok := <-c.returns:
 			if !ok {
-				l.returns = nil // closed; a nil channel is never ready
+				c.returns = nil // closed; a nil channel is never ready
 				return
 			}
-			l.noteReturn(r)
+			c.noteReturn(r)
 		default:
 			return
 		}
 	}
 }
 
-func (l *lane) noteReturn(r amqp.Return) {
+func (c *channel) noteReturn(r amqp.Return) {
 	r.Body, r.Headers = nil, nil // echoed in full; not needed
-	l.returned[r.MessageId] = r
+	c.returned[r.MessageId] = r
 }
 
 // allTimedOut reports whether every unconfirmed send is overdue: the sender may have sent
 // some more just before it saw the retirement.
-func (l *lane) allTimedOut() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	n := len(l.win.fifo)
-	return n == 0 || l.win.fifo[n-1].timedOut
+func (c *channel) allTimedOut() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	n := len(c.win.fifo)
+	return n == 0 || c.win.fifo[n-1].timedOut
 }
 
 // retire stops sending on this channel. The acks that still come are late acks.
-func (l *lane) retire() {
-	close(l.retired)
-	l.isRetired = true
-	l.se.laneRetired()
+func (c *channel) retire() {
+	close(c.retired)
+	c.isRetired = true
+	c.se.channelRetired()
 }
 
 // discard closes a retired channel: it is empty, or waited once more as long in vain.
-func (l *lane) discard() {
-	end := l.se.guard("close channel")
+func (c *channel) discard() {
+	end := c.se.guard("close channel")
 	// The error is that it is closed already.
-	_ = l.ch.Close()
+	_ = c.ch.Close()
 	end()
-	l.conclude(<-l.closes)
+	c.conclude(<-c.closes)
 }
 
 // conclude gives every send that is left its outcome after the channel was closed. What
 // the broker said before still counts: all returns are in the buffer, which is closed,
 // and every confirmation is resolved.
-func (l *lane) conclude(cause *amqp.Error) {
-	close(l.dead)
-	<-l.ended // nothing is added from here on
-	if l.stalled {
-		l.setStalled(false)
+func (c *channel) conclude(cause *amqp.Error) {
+	close(c.dead)
+	<-c.ended // nothing is added from here on
+	if c.stalled {
+		c.setStalled(false)
 	}
-	connOpen := !l.se.conn.IsClosed()
-	if l.isRetired && connOpen {
-		l.se.s.retire(l.se, -1) // else it stays: what ended the connection may have been on it
+	connOpen := !c.se.conn.IsClosed()
+	if c.isRetired && connOpen {
+		c.se.s.retire(c.se, -1) // else it stays: what ended the connection may have been on it
 	}
-	if l.returns != nil {
-		for r := range l.returns {
-			l.noteReturn(r)
+	if c.returns != nil {
+		for r := range c.returns {
+			c.noteReturn(r)
 		}
 	}
-	l.mu.Lock()
-	left := append(l.limbo, l.win.fifo...)
-	l.limbo, l.win.fifo = nil, nil
-	l.mu.Unlock()
+	c.mu.Lock()
+	left := append(c.undecided, c.win.fifo...)
+	c.undecided, c.win.fifo = nil, nil
+	c.mu.Unlock()
 	unresolved := left[:0]
 	for _, p := range left {
 		<-p.dc.Done()
-		ret, ok := l.returned[p.Message.ID]
-		if o, decided := verdict(p.dc.Acked(), ret, ok, false); decided {
-			l.settle(p, o)
+		ret, ok := c.returned[p.Message.ID]
+		if o, decided := outcomeOf(p.dc.Acked(), ret, ok, false); decided {
+			c.report(p, o)
 		} else {
 			unresolved = append(unresolved, p)
 		}
 	}
-	l.judge(cause, connOpen, unresolved)
+	c.judge(cause, connOpen, unresolved)
 }
 
 // judge decides what the end of the channel means for the sends without an answer.
-func (l *lane) judge(cause *amqp.Error, connOpen bool, unresolved []*pending) {
+func (c *channel) judge(cause *amqp.Error, connOpen bool, unresolved []*pending) {
 	channel := isChannelException(cause, connOpen)
 	if channel && broker.RefusesLogin(cause) {
-		l.se.refuseLogin() // before any outcome is told
-		l.se.channelException(cause, len(unresolved))
+		c.se.refuseLogin() // before any outcome is told
+		c.se.channelException(cause, len(unresolved))
 		for _, p := range unresolved {
-			l.settle(p, unknown(model.CodeClosed, closeText(cause)))
+			c.report(p, unknown(model.CodeClosed, closeText(cause)))
 		}
 		return
 	}
 	switch {
 	case channel:
-		l.se.channelException(cause, len(unresolved))
+		c.se.channelException(cause, len(unresolved))
 		if n := largest(cause); n > 0 {
-			l.se.s.largest.Store(n) // before any outcome is told
+			c.se.s.largest.Store(n) // before any outcome is told
 		}
 	case !isConnectionException(cause):
-		code, text := model.CodeClosed, l.se.endText(cause)
+		code, text := model.CodeClosed, c.se.endText(cause)
 		switch {
-		case l.role.alone:
+		case c.role.alone:
 			code = model.CodeSuspect // as before: nothing was learned of it
-		case l.se.wire.Failure() != nil:
+		case c.se.wire.Failure() != nil:
 			code = model.CodeWrite
 		}
 		for _, p := range unresolved {
-			l.settle(p, unknown(code, text))
+			c.report(p, unknown(code, text))
 		}
 		return
 	}
 	// A suspect is alone on its channel, and on its connection unless an overdue one is
 	// still out on another channel.
-	if l.role.alone && (channel || l.se.s.retire(l.se, 0) == 0) {
+	if c.role.alone && (channel || c.se.s.retire(c.se, 0) == 0) {
 		for _, p := range unresolved {
-			l.se.exchanges.forget(p.Message.Exchange)
-			l.settle(p, pinned(cause))
+			c.se.exchanges.forget(p.Message.Exchange)
+			c.report(p, pinned(cause))
 		}
 		return
 	}
@@ -320,8 +320,8 @@ func (l *lane) judge(cause *amqp.Error, connOpen bool, unresolved []*pending) {
 		code := model.CodeClosed
 		if suspect[i] {
 			code = model.CodeSuspect
-			l.se.exchanges.forget(p.Message.Exchange)
+			c.se.exchanges.forget(p.Message.Exchange)
 		}
-		l.settle(p, unknown(code, closeText(cause)))
+		c.report(p, unknown(code, closeText(cause)))
 	}
 }

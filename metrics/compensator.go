@@ -29,8 +29,8 @@ const (
 var (
 	purges          = []string{"events", "dead", "alerts"}
 	storeOperations = []string{
-		"services", "identity", "claim", "delete", "settle", "restore", "late-ack", "claim-dead", "claim-owed",
-		"groups", "mark-alerted", "mark-owed", "stats",
+		"services", "identity", "claim", "delete", "settle", "restore", "late-ack", "claim-dead", "claim-alerts",
+		"groups", "mark-alerted", "mark-alerts", "stats",
 		"purge-events", "purge-dead", "purge-alerts",
 	}
 )
@@ -112,7 +112,7 @@ func (m *Metrics) NewCompensator(cfg compensator.Config) (*compensator.Compensat
 
 // compensatorObserver counts and calls next.
 func (m *Metrics) compensatorObserver(next compensator.Observer) compensator.Observer {
-	return m.rowsObserver(m.choresObserver(m.runsObserver(next)))
+	return m.rowsObserver(m.upkeepObserver(m.runsObserver(next)))
 }
 
 // runsObserver counts what concerns runs, and calls next.
@@ -125,7 +125,7 @@ func (m *Metrics) runsObserver(next compensator.Observer) compensator.Observer {
 			next.RunStart()
 		}
 	}
-	o.RunEnd = func(f compensator.Figures) {
+	o.RunEnd = func(f compensator.RunStats) {
 		c.lockHeld.Set(0)
 		c.runs.WithLabelValues(runResult(f.Cause)).Inc()
 		c.duration.Observe(f.Duration.Seconds())
@@ -155,8 +155,8 @@ func (m *Metrics) runsObserver(next compensator.Observer) compensator.Observer {
 	return o
 }
 
-// choresObserver counts alerts, purges and broken exchanges, and calls next.
-func (m *Metrics) choresObserver(next compensator.Observer) compensator.Observer {
+// upkeepObserver counts alerts, purges and broken exchanges, and calls next.
+func (m *Metrics) upkeepObserver(next compensator.Observer) compensator.Observer {
 	c, o := &m.compensator, next
 	o.Alert = func(a compensator.Alert, delivered bool) {
 		result := alertFailed

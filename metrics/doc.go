@@ -24,7 +24,7 @@
 //	transmsg_store_errors_total{role,operation}      failed reads and writes, tried again
 //
 // Operation is delete, settle, restore or stats; of a publisher also read-back or renew, of a
-// compensator services, claim, claim-dead, claim-owed, mark-alerted, mark-owed, purge-events,
+// compensator services, claim, claim-dead, claim-alerts, mark-alerted, mark-alerts, purge-events,
 // purge-dead or purge-alerts.
 //
 // Publisher. Result is stored, refused (the id is stored with other content, or DEAD),

@@ -110,7 +110,7 @@ func (m *Metrics) senderObserver(name string, next confirms.Observer) confirms.O
 			next.ChannelClosed(code, text)
 		}
 	}
-	o.Answered = func(kind model.Kind, elapsed time.Duration) {
+	o.Answered = func(kind model.OutcomeKind, elapsed time.Duration) {
 		answered.Observe(elapsed.Seconds())
 		if next.Answered != nil {
 			next.Answered(kind, elapsed)

@@ -46,7 +46,7 @@ type Alert struct {
 	// Service, Exchange, RoutingKey and Code are the group's; those that do not matter
 	// for the kind, or that differ within the group, are empty.
 	Service, Exchange, RoutingKey string
-	Code                          Code
+	Code                          CauseCode
 	// RoutingKeys and Exchanges are those of a group in which they differ; else zero.
 	RoutingKeys, Exchanges AlertNames
 	// Text is the cause in the broker's or the library's words, of the sample.

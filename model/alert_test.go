@@ -109,7 +109,7 @@ func TestS3_AlertSaysWhatAPersonNeeds(t *testing.T) {
 	if line := model.AlertResend(a); line != "" {
 		t.Errorf("resend %q for what has no rows", line)
 	}
-	for _, code := range []model.Code{
+	for _, code := range []model.CauseCode{
 		model.CodeNoRoute, model.CodeAccessRefused, model.CodeNotFound, model.CodePrecondition, model.CodeNack,
 		model.CodeClosed, model.CodeTimeout, model.CodeSuspect, model.CodeWrite, model.CodeNotSent,
 		model.CodeCorrupt, model.CodeInvalid, model.CodeNewerCodec, model.CodeUnread, model.CodeOther,

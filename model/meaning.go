@@ -4,7 +4,7 @@ import "strings"
 
 // Words is the code for people: AMQP's numbers with the words of their cause, such as "312 no
 // route". The other codes are words already.
-func (c Code) Words() string {
+func (c CauseCode) Words() string {
 	if w := replyWords[c]; w != "" {
 		return string(c) + " " + w
 	}
@@ -13,7 +13,7 @@ func (c Code) Words() string {
 
 // Cause is the code and the text that came with it, for people. The broker's own texts begin
 // with the code; where there is no text, it is [Code.Words].
-func (c Code) Cause(text string) string {
+func (c CauseCode) Cause(text string) string {
 	switch {
 	case text == "":
 		return c.Words()
@@ -23,7 +23,7 @@ func (c Code) Cause(text string) string {
 	return string(c) + " " + text
 }
 
-var replyWords = map[Code]string{
+var replyWords = map[CauseCode]string{
 	CodeNoRoute:       "no route",
 	CodeAccessRefused: "access refused",
 	CodeNotFound:      "no such exchange",
@@ -32,9 +32,9 @@ var replyWords = map[Code]string{
 
 // Meaning says in words what a code means and what usually mends it; empty for a code that
 // this version does not know.
-func (c Code) Meaning() string { return meanings[c] }
+func (c CauseCode) Meaning() string { return meanings[c] }
 
-var meanings = map[Code]string{
+var meanings = map[CauseCode]string{
 	CodeNoRoute:       "no queue is bound for this routing key",
 	CodeAccessRefused: "the user may not publish to this exchange",
 	CodeNotFound:      "the exchange does not exist",

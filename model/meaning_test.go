@@ -10,7 +10,7 @@ import (
 // AMQP's numbers come with words, also where no text came with them.
 func TestF2_CausesAreShownInWords(t *testing.T) {
 	t.Parallel()
-	for code, want := range map[model.Code]string{
+	for code, want := range map[model.CauseCode]string{
 		model.CodeNoRoute: "312 no route", model.CodeAccessRefused: "403 access refused",
 		model.CodeNotFound: "404 no such exchange", model.CodePrecondition: "406 precondition failed",
 		model.CodeNack: "nack", "": "", "599": "599",

@@ -91,8 +91,8 @@ func (s Selection) String() string {
 	return strings.Join(parts, " ")
 }
 
-// Act is a selection with who acts and why; both are kept in the history.
-type Act struct {
+// OperatorAct is a selection with who acts and why; both are kept in the history.
+type OperatorAct struct {
 	Selection
 	// Actor is the operator, 1 to 64 bytes.
 	Actor string
@@ -104,7 +104,7 @@ type Act struct {
 }
 
 // Text is what the history says of the act: reason and selection.
-func (a *Act) Text() string {
+func (a *OperatorAct) Text() string {
 	return strings.Join(strings.Fields(a.Reason+" ["+a.Selection.String()+"]"), " ")
 }
 
@@ -128,14 +128,14 @@ type Preview struct {
 // CauseCount is the number of rows with one status and last code.
 type CauseCount struct {
 	Status Status
-	Code   Code
+	Code   CauseCode
 	Rows   int
 }
 
 // Group is the rows of one service, exchange, routing key and last code.
 type Group struct {
 	Service, Exchange, RoutingKey string
-	Code                          Code
+	Code                          CauseCode
 	Rows                          int64
 	// First and Last are the earliest and latest time at which one of them got its
 	// present state (DEAD: died), in Unix milliseconds of the database's clock.
@@ -144,15 +144,15 @@ type Group struct {
 	SampleID, SampleKey string
 }
 
-// OwedKey names the alert of one kind that is owed for a READY row in one epoch.
-type OwedKey struct {
+// AlertKey names the alert of one kind that is owed for a READY row in one epoch.
+type AlertKey struct {
 	ID    string
 	Kind  AlertKind
 	Epoch int
 }
 
-// OwedAlert is an alert that is owed for a READY row.
-type OwedAlert struct {
+// DueAlert is an alert that is owed for a READY row.
+type DueAlert struct {
 	Kind AlertKind
 	// Row comes without payload.
 	Row TransMessage
@@ -161,8 +161,8 @@ type OwedAlert struct {
 }
 
 // Key names the alert.
-func (o *OwedAlert) Key() OwedKey {
-	return OwedKey{ID: o.Row.ID, Kind: o.Kind, Epoch: o.Row.Epoch}
+func (o *DueAlert) Key() AlertKey {
+	return AlertKey{ID: o.Row.ID, Kind: o.Kind, Epoch: o.Row.Epoch}
 }
 
 // DeadClaim asks for rows whose alert is still owed.

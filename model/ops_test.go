@@ -35,7 +35,7 @@ func TestSelectionDefaultsAndRefusals(t *testing.T) {
 
 func TestActText(t *testing.T) {
 	t.Parallel()
-	a := model.Act{
+	a := model.OperatorAct{
 		Selection: model.Selection{IDs: []string{"a", "b"}, Filter: model.Filter{
 			Service: "orders", Status: model.Dead, Exchange: "ex", RoutingKey: "r k", Code: model.CodeNoRoute,
 			Key: "k", OlderThan: time.Hour,

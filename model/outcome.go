@@ -7,13 +7,13 @@ import (
 	"unicode/utf8"
 )
 
-// Kind is the kind of an [Outcome].
-type Kind uint8
+// OutcomeKind is the kind of an [Outcome].
+type OutcomeKind uint8
 
 // The kinds of outcome. Their zero value is none of them.
 const (
 	// Acked: confirmed by the broker and not returned. The row is deleted.
-	Acked Kind = iota + 1
+	Acked OutcomeKind = iota + 1
 	// Nacked: the broker refused responsibility (such as a full queue with
 	// reject-publish). The row stays READY; an attempt is counted.
 	Nacked
@@ -34,7 +34,7 @@ const (
 var kindNames = [...]string{"", "acked", "nacked", "returned", "refused", "unknown", "deferred"}
 
 // String returns the kind's word, such as "acked".
-func (k Kind) String() string {
+func (k OutcomeKind) String() string {
 	if int(k) < len(kindNames) && k != 0 {
 		return kindNames[k]
 	}
@@ -42,38 +42,38 @@ func (k Kind) String() string {
 }
 
 // MarshalText returns String.
-func (k Kind) MarshalText() ([]byte, error) { return []byte(k.String()), nil }
+func (k OutcomeKind) MarshalText() ([]byte, error) { return []byte(k.String()), nil }
 
-// Code classifies the cause of an outcome that is not [Acked]. AMQP reply codes are
+// CauseCode classifies the cause of an outcome that is not [Acked]. AMQP reply codes are
 // their decimal text; the others are words. It is stored in the row's last_code.
-type Code string
+type CauseCode string
 
 // The codes.
 const (
-	CodeNoRoute       Code = "312"           // returned: no binding matched
-	CodeAccessRefused Code = "403"           // refused: no permission, or an internal exchange
-	CodeNotFound      Code = "404"           // refused: the exchange does not exist
-	CodePrecondition  Code = "406"           // refused: too large or malformed for this broker
-	CodeNack          Code = "nack"          // nacked
-	CodeClosed        Code = "closed"        // unknown: channel or connection closed
-	CodeTimeout       Code = "timeout"       // unknown: no confirm in time
-	CodeSuspect       Code = "suspect"       // unknown: may be what closed channel or connection; goes alone
-	CodeWrite         Code = "write"         // unknown: the write to the socket broke
-	CodeNotSent       Code = "not-sent"      // deferred: gate closed, no room, or too late to send safely
-	CodeCorrupt       Code = "corrupt"       // the row's properties cannot be decoded
-	CodeInvalid       Code = "invalid"       // the row's message does not pass the validator
-	CodeNewerCodec    Code = "newer-codec"   // the row was written by a newer version
-	CodeCrashLoop     Code = "crash-loop"    // refused: the row ended every process that was to send it
-	CodeUnread        Code = "unread"        // unknown: the row's content cannot be read from the database
-	CodeOther         Code = "refused-other" // refused: any other channel or connection exception
+	CodeNoRoute       CauseCode = "312"           // returned: no binding matched
+	CodeAccessRefused CauseCode = "403"           // refused: no permission, or an internal exchange
+	CodeNotFound      CauseCode = "404"           // refused: the exchange does not exist
+	CodePrecondition  CauseCode = "406"           // refused: too large or malformed for this broker
+	CodeNack          CauseCode = "nack"          // nacked
+	CodeClosed        CauseCode = "closed"        // unknown: channel or connection closed
+	CodeTimeout       CauseCode = "timeout"       // unknown: no confirm in time
+	CodeSuspect       CauseCode = "suspect"       // unknown: may be what closed channel or connection; goes alone
+	CodeWrite         CauseCode = "write"         // unknown: the write to the socket broke
+	CodeNotSent       CauseCode = "not-sent"      // deferred: gate closed, no room, or too late to send safely
+	CodeCorrupt       CauseCode = "corrupt"       // the row's properties cannot be decoded
+	CodeInvalid       CauseCode = "invalid"       // the row's message does not pass the validator
+	CodeNewerCodec    CauseCode = "newer-codec"   // the row was written by a newer version
+	CodeCrashLoop     CauseCode = "crash-loop"    // refused: the row ended every process that was to send it
+	CodeUnread        CauseCode = "unread"        // unknown: the row's content cannot be read from the database
+	CodeOther         CauseCode = "refused-other" // refused: any other channel or connection exception
 )
 
 // Outcome is what became of one send. It is a plain value.
 type Outcome struct {
 	// Kind decides what happens to the row.
-	Kind Kind
+	Kind OutcomeKind
 	// Code classifies the cause; empty when Acked.
-	Code Code
+	Code CauseCode
 	// Text is the broker's or the library's own words, cleaned by [CleanText].
 	Text string
 	// Permanent says that the same message can never be accepted: the row goes DEAD

@@ -41,12 +41,12 @@ type TransMessage struct {
 	MessageKey string // the business key
 	Exchange   string
 	RoutingKey string
-	Properties []byte // see EncodeProperties
-	Payload    []byte // the body, byte for byte
-	Size       int    // bytes of Payload and Properties
-	LastCode   Code   // cause of the last failure
-	LastError  string // its text, cleaned by CleanText
-	ClaimedBy  string // the instance that holds the lease
+	Properties []byte    // see EncodeProperties
+	Payload    []byte    // the body, byte for byte
+	Size       int       // bytes of Payload and Properties
+	LastCode   CauseCode // cause of the last failure
+	LastError  string    // its text, cleaned by CleanText
+	ClaimedBy  string    // the instance that holds the lease
 	CreatedAt  int64
 	// UpdatedAt is the last change of state or content. For a DEAD row that is when it
 	// died or was edited: alerts do not count.

@@ -145,7 +145,7 @@ type Event struct {
 	RowID    string
 	At       int64  // Unix milliseconds, database clock
 	Kind     string // an outcome's kind or one of the Event constants
-	Code     Code
+	Code     CauseCode
 	Text     string
 	Attempts int // the row's attempts after it
 	Instance string
@@ -174,7 +174,7 @@ type Stats struct {
 type Filter struct {
 	Service, Exchange, RoutingKey, Key string
 	Status                             Status
-	Code                               Code
+	Code                               CauseCode
 	// Exhausted restricts to READY rows whose attempts are used up.
 	Exhausted bool
 	// Waiting restricts to READY rows that nobody is sending and that are not due yet after a send

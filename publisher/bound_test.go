@@ -37,7 +37,7 @@ func TestMaxUnsettledCountsWhatIsInFlight(t *testing.T) {
 		}
 	}
 	if n := snd.count(); n != 3 {
-		t.Errorf("sends in flight: got %d, want 3", n)
+		t.Errorf("sends in envelope: got %d, want 3", n)
 	}
 	for _, m := range snd.sent {
 		snd.finish(m, acked(m))

@@ -53,13 +53,13 @@ func (t *Tx) Commit(ctx context.Context, commit func() error) ([]*Receipt, error
 	all, since, failed := t.pending, t.since, t.failed
 	t.ended, t.pending = true, nil
 	t.mu.Unlock()
-	flights := stored(all)
+	envelopes := stored(all)
 	switch {
 	case len(failed) > 0:
-		return nil, t.refused(ctx, failed[0], flights)
+		return nil, t.refused(ctx, failed[0], envelopes)
 	case ctx.Err() != nil:
-		return nil, t.late(ctx, flights, since)
-	case len(flights) == 0:
+		return nil, t.late(ctx, envelopes, since)
+	case len(envelopes) == 0:
 		if err := t.commit(ctx, commit, nil, since); err != nil {
 			return nil, err
 		}
@@ -70,32 +70,32 @@ func (t *Tx) Commit(ctx context.Context, commit func() error) ([]*Receipt, error
 		return nil, err
 	}
 	defer t.p.leave()
-	since, err := t.extend(ctx, flights, since)
+	since, err := t.extend(ctx, envelopes, since)
 	if err != nil {
 		t.rollBack()
 		return nil, err
 	}
-	if err := t.commit(ctx, commit, flights, since); err != nil {
+	if err := t.commit(ctx, commit, envelopes, since); err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), afterCommit)
 	defer cancel()
-	there, missing, err := t.committed(ctx, flights, since)
+	there, missing, err := t.committed(ctx, envelopes, since)
 	if there == nil && missing == nil {
 		return nil, err
 	}
 	return receipts(all, there, missing), err
 }
 
-// stored are the flights whose rows are this transaction's own.
-func stored(all []*flight) []*flight {
-	return slices.DeleteFunc(slices.Clone(all), func(f *flight) bool { return f.before })
+// stored are the envelopes whose rows are this transaction's own.
+func stored(all []*envelope) []*envelope {
+	return slices.DeleteFunc(slices.Clone(all), func(f *envelope) bool { return f.before })
 }
 
 // receipts are those of the rows that exist, in the order of publishing. A message that was
 // stored before exists, unless it was this transaction that had stored it and that is missing.
-func receipts(all, there, missing []*flight) []*Receipt {
-	lost, found := flightIDs(missing), map[*flight]bool{}
+func receipts(all, there, missing []*envelope) []*Receipt {
+	lost, found := envelopeIDs(missing), map[*envelope]bool{}
 	for _, f := range there {
 		found[f] = true
 	}
@@ -113,16 +113,16 @@ func receipts(all, there, missing []*flight) []*Receipt {
 }
 
 // commit calls the caller's commit and says what its error means.
-func (t *Tx) commit(ctx context.Context, commit func() error, flights []*flight, since time.Time) error {
+func (t *Tx) commit(ctx context.Context, commit func() error, envelopes []*envelope, since time.Time) error {
 	err := commit()
 	switch {
 	case err == nil:
 		return nil
 	case errors.Is(err, sql.ErrTxDone), endedBefore(err):
-		return t.over(ctx, flights, since)
+		return t.over(ctx, envelopes, since)
 	}
 	return fmt.Errorf("publisher: commit: %w",
-		&model.StoreError{Kind: model.ErrStoreUnknown, IDs: flightIDs(flights), Err: err})
+		&model.StoreError{Kind: model.ErrStoreUnknown, IDs: envelopeIDs(envelopes), Err: err})
 }
 
 // endedBefore recognises what database/sql itself answers before it asks the driver; a
@@ -132,52 +132,52 @@ func endedBefore(err error) bool {
 }
 
 // late ends a transaction whose context has ended before its commit.
-func (t *Tx) late(ctx context.Context, flights []*flight, since time.Time) error {
+func (t *Tx) late(ctx context.Context, envelopes []*envelope, since time.Time) error {
 	ended, ok := t.rollBack()
 	switch {
 	case !ok:
 		return fmt.Errorf("publisher: not committed: %w", &model.StoreError{
-			Kind: model.ErrTxMustRollBack, IDs: flightIDs(flights), Err: context.Cause(ctx),
+			Kind: model.ErrTxMustRollBack, IDs: envelopeIDs(envelopes), Err: context.Cause(ctx),
 		})
 	case ended: // most often database/sql was first
-		return t.over(ctx, flights, since)
+		return t.over(ctx, envelopes, since)
 	}
-	if stayed := t.stayed(ctx, flights); stayed != nil {
+	if stayed := t.stayed(ctx, envelopes); stayed != nil {
 		return fmt.Errorf("publisher: not committed: %w: %w", stayed, context.Cause(ctx))
 	}
-	return notCommitted(flights, ctxEnded(ctx))
+	return notCommitted(envelopes, ctxEnded(ctx))
 }
 
 // over is the error for a transaction that had ended before its commit: database/sql has
 // rolled it back because the context of its BeginTx ended, or somebody has ended it by
 // the handle's own Commit or Rollback. What is in the table tells.
-func (t *Tx) over(ctx context.Context, flights []*flight, since time.Time) error {
+func (t *Tx) over(ctx context.Context, envelopes []*envelope, since time.Time) error {
 	cause := errors.New("the transaction had ended before: the context of its BeginTx ended and database/sql rolled " +
 		"it back, or the handle's own Commit or Rollback was called, which is Tx.Commit's to do")
 	if ctx.Err() != nil {
 		cause = ctxEnded(ctx)
 	}
-	if len(flights) == 0 {
+	if len(envelopes) == 0 {
 		return notCommitted(nil, cause)
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), afterCommit)
 	defer cancel()
-	states, err := t.p.cfg.Store.ReadBack(ctx, flightIDs(flights))
-	there, _ := present(flights, states)
-	if err == nil && len(there) == 0 && t.p.held(flights, since) {
-		return notCommitted(flights, cause)
+	states, err := t.p.cfg.Store.ReadBack(ctx, envelopeIDs(envelopes))
+	there, _ := present(envelopes, states)
+	if err == nil && len(there) == 0 && t.p.held(envelopes, since) {
+		return notCommitted(envelopes, cause)
 	}
 	if err == nil && len(there) > 0 {
 		cause = errors.New("the transaction was committed by the handle's own Commit, which is Tx.Commit's to do: " +
 			"its messages are stored, and a compensator sends them")
 	}
 	return fmt.Errorf("publisher: commit: %w",
-		&model.StoreError{Kind: model.ErrStoreUnknown, IDs: flightIDs(flights), Err: errors.Join(cause, err)})
+		&model.StoreError{Kind: model.ErrStoreUnknown, IDs: envelopeIDs(envelopes), Err: errors.Join(cause, err)})
 }
 
-func notCommitted(flights []*flight, cause error) error {
+func notCommitted(envelopes []*envelope, cause error) error {
 	return fmt.Errorf("publisher: not committed: %w",
-		&model.StoreError{Kind: model.ErrNotStored, IDs: flightIDs(flights), Err: cause})
+		&model.StoreError{Kind: model.ErrNotStored, IDs: envelopeIDs(envelopes), Err: cause})
 }
 
 // ctxEnded says that the context ended, with its cause.
@@ -204,9 +204,9 @@ func (t *Tx) rollBack() (ended, ok bool) {
 // extend gives the rows of a transaction that has been open for long a new lease through
 // the caller's handle: otherwise they are due as soon as they are visible, and rows that
 // a compensator has delivered meanwhile cannot be told from rows that were rolled back.
-func (t *Tx) extend(ctx context.Context, flights []*flight, since time.Time) (time.Time, error) {
+func (t *Tx) extend(ctx context.Context, envelopes []*envelope, since time.Time) (time.Time, error) {
 	var ids []string
-	for _, f := range flights {
+	for _, f := range envelopes {
 		if !f.timed() { // the caller's user may not read when it is due
 			ids = append(ids, f.msg.ID)
 		}
@@ -223,31 +223,31 @@ func (t *Tx) extend(ctx context.Context, flights []*flight, since time.Time) (ti
 
 // committed reads the rows back, sends those that exist, and says which do not.
 func (t *Tx) committed(
-	ctx context.Context, flights []*flight, since time.Time,
-) (there, missing []*flight, err error) {
-	states, err := t.p.cfg.Store.ReadBack(ctx, flightIDs(flights))
+	ctx context.Context, envelopes []*envelope, since time.Time,
+) (there, missing []*envelope, err error) {
+	states, err := t.p.cfg.Store.ReadBack(ctx, envelopeIDs(envelopes))
 	if err != nil {
 		t.p.cfg.Observer.StoreError("read-back", err)
 		return nil, nil, fmt.Errorf("publisher: read back after the commit, which returned nil: %w",
-			&model.StoreError{Kind: model.ErrStoreUnknown, IDs: flightIDs(flights), Err: err})
+			&model.StoreError{Kind: model.ErrStoreUnknown, IDs: envelopeIDs(envelopes), Err: err})
 	}
-	there, missing = present(flights, states)
+	there, missing = present(envelopes, states)
 	// Before the sending, which takes time: the leases are those of the read-back.
 	err = t.p.missing(missing, len(there), since)
 	t.p.sendCommitted(ctx, there, states, since)
 	return there, missing, err
 }
 
-// present parts the flights whose rows are there from those that are missing. A row is a
-// flight's only in its own epoch: another one with its id may be another process's, or this
+// present parts the envelopes whose rows are there from those that are missing. A row is a
+// envelope's only in its own epoch: another one with its id may be another process's, or this
 // Tx's second after a savepoint with the first was rolled back. The first is then not
 // missing: the caller has put the second in its place.
-func present(flights []*flight, states map[string]model.RowState) (there, missing []*flight) {
-	epochs := make(map[string]int, len(flights)) // of the last flight with an id
-	for _, f := range flights {
+func present(envelopes []*envelope, states map[string]model.RowState) (there, missing []*envelope) {
+	epochs := make(map[string]int, len(envelopes)) // of the last envelope with an id
+	for _, f := range envelopes {
 		epochs[f.msg.ID] = f.row.Epoch
 	}
-	for _, f := range flights {
+	for _, f := range envelopes {
 		s, ok := states[f.msg.ID]
 		switch {
 		case ok && s.Epoch == f.row.Epoch:
@@ -260,11 +260,11 @@ func present(flights []*flight, states map[string]model.RowState) (there, missin
 }
 
 // missing is the error for rows that are not there after the commit, or nil.
-func (p *Publisher) missing(missing []*flight, there int, since time.Time) error {
+func (p *Publisher) missing(missing []*envelope, there int, since time.Time) error {
 	if len(missing) == 0 {
 		return nil
 	}
-	err := &model.StoreError{Kind: model.ErrRowsMissing, IDs: flightIDs(missing)}
+	err := &model.StoreError{Kind: model.ErrRowsMissing, IDs: envelopeIDs(missing)}
 	switch {
 	case !p.held(missing, since):
 		err.Kind = model.ErrStoreUnknown
@@ -280,8 +280,8 @@ func (p *Publisher) missing(missing []*flight, there int, since time.Time) error
 }
 
 // held says whether nobody else can have had any of the rows since.
-func (p *Publisher) held(flights []*flight, since time.Time) bool {
-	for _, f := range flights {
+func (p *Publisher) held(envelopes []*envelope, since time.Time) bool {
+	for _, f := range envelopes {
 		start := since
 		if f.timed() { // its lease was never extended
 			start = f.since

@@ -82,7 +82,7 @@ type Config struct {
 	SendBudget time.Duration
 	// Grace is how long a new row is not due for the compensator: the lease of the first
 	// send. At least the sender's confirm timeout + 3 s + SendBudget, or a compensator
-	// would send what is still in flight. Defaults to exactly that.
+	// would send what is still in envelope. Defaults to exactly that.
 	Grace time.Duration
 	// Policy gives the delay after a failed first send. MaxAttempts and MaxAge should be
 	// those of the compensator. Defaults as in [model.Policy].

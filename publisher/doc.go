@@ -10,7 +10,7 @@
 //
 // A message's way, to be read in this order: [Publisher.Publish] (publish.go) validates
 // it, decides who sends, stores the row and hands it to the sender; the sender reports
-// one outcome to the flight (flight.go), which completes the [Receipt] and gives the
+// one outcome to the envelope (envelope.go), which completes the [Receipt] and gives the
 // result to the batcher of package internal/settle. [Tx] (tx.go) does the same around a
 // transaction that belongs to the caller.
 package publisher

@@ -14,20 +14,20 @@ var errStayed = errors.New("these messages stay although the transaction was rol
 // stayed looks for the rows of a transaction that was rolled back. On MySQL and MariaDB DDL commits
 // what came before it, and no rollback undoes that. The error names the rows that are there; nil
 // means that none was seen.
-func (t *Tx) stayed(ctx context.Context, flights []*flight) error {
-	if len(flights) == 0 {
+func (t *Tx) stayed(ctx context.Context, envelopes []*envelope) error {
+	if len(envelopes) == 0 {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), afterCommit)
 	defer cancel()
-	states, err := t.p.cfg.Store.ReadBack(ctx, flightIDs(flights))
+	states, err := t.p.cfg.Store.ReadBack(ctx, envelopeIDs(envelopes))
 	if err != nil {
 		t.p.log.Warn("look for rows after a rollback", "error", err)
 		return nil
 	}
-	there, _ := present(flights, states)
+	there, _ := present(envelopes, states)
 	if len(there) == 0 {
 		return nil
 	}
-	return &model.StoreError{Kind: model.ErrStoreUnknown, IDs: flightIDs(there), Err: errStayed}
+	return &model.StoreError{Kind: model.ErrStoreUnknown, IDs: envelopeIDs(there), Err: errStayed}
 }

@@ -150,7 +150,7 @@ func TestC07_EachRowKeepsItsOwnCause(t *testing.T) {
 		}
 		wg.Wait()
 		rows := s.settled(t)
-		count := map[model.Kind]int{}
+		count := map[model.OutcomeKind]int{}
 		for id, o := range want {
 			count[o.Kind]++
 			row, left := rows[id]

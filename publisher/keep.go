@@ -21,7 +21,7 @@ func (p *Publisher) keeper() settle.Keeper {
 // blockedRows are this publisher's rows on a blocked connection.
 func (p *Publisher) blockedRows() (rows []*model.TransMessage) {
 	p.cfg.Sender.Held(func(h confirms.Handler) {
-		if f, ok := h.(*flight); ok && f.p == p {
+		if f, ok := h.(*envelope); ok && f.p == p {
 			rows = append(rows, &f.row)
 		}
 	})

@@ -39,11 +39,11 @@ func (p *Publisher) Publish(ctx context.Context, m model.Message) (*Receipt, err
 	if err := p.outside(ctx, "Publisher.Publish"); err != nil {
 		return nil, err
 	}
-	flights, err := p.publish(ctx, []model.Message{m})
+	envelopes, err := p.publish(ctx, []model.Message{m})
 	if err != nil {
 		return nil, err
 	}
-	return &flights[0].receipt, nil
+	return &envelopes[0].receipt, nil
 }
 
 // PublishBatch is Publish for several messages as one unit: all are stored or none. The
@@ -58,12 +58,12 @@ func (p *Publisher) PublishBatch(ctx context.Context, ms []model.Message) ([]*Re
 	if len(ms) == 0 {
 		return nil, nil
 	}
-	flights, err := p.publish(ctx, ms)
+	envelopes, err := p.publish(ctx, ms)
 	if err != nil {
 		return nil, err
 	}
-	receipts := make([]*Receipt, len(flights))
-	for i, f := range flights {
+	receipts := make([]*Receipt, len(envelopes))
+	for i, f := range envelopes {
 		receipts[i] = &f.receipt
 	}
 	return receipts, nil
@@ -77,12 +77,12 @@ func (p *Publisher) outside(ctx context.Context, call string) error {
 	return refuseInTx(ctx, call, "call Publish of its Tx", 2)
 }
 
-func (p *Publisher) publish(ctx context.Context, ms []model.Message) ([]*flight, error) {
+func (p *Publisher) publish(ctx context.Context, ms []model.Message) ([]*envelope, error) {
 	if err := p.enter(1); err != nil {
 		return nil, err
 	}
 	defer p.leave()
-	flights, err := p.prepare(ms)
+	envelopes, err := p.prepare(ms)
 	if err != nil {
 		return nil, fmt.Errorf("publisher: %w", err)
 	}
@@ -90,9 +90,9 @@ func (p *Publisher) publish(ctx context.Context, ms []model.Message) ([]*flight,
 	// Who sends is decided before the INSERT: a row that this process will send is stored
 	// under its lease, any other is due at once and this process never sends it. A row
 	// can so never be stuck between two who each think that it is the other's.
-	room := p.reserve(flights)
-	drafts := make([]model.Draft, len(flights))
-	for i, f := range flights {
+	reserved := p.reserve(envelopes)
+	drafts := make([]model.Draft, len(envelopes))
+	for i, f := range envelopes {
 		drafts[i] = p.draft(f, f.reserved)
 	}
 	since := time.Now() // before the INSERT: the lease cannot have begun earlier
@@ -102,35 +102,35 @@ func (p *Publisher) publish(ctx context.Context, ms []model.Message) ([]*flight,
 	}
 	p.cfg.Observer.Published(time.Since(since), err)
 	if err != nil {
-		room.release(flights)
+		reserved.release(envelopes)
 		return nil, fmt.Errorf("publisher: %w", err)
 	}
-	for i, f := range flights {
+	for i, f := range envelopes {
 		if f.reserved && stored[i] == model.StoredNew {
 			f.send(since)
 			continue
 		}
 		if f.reserved {
-			room.releaseOne(f)
+			reserved.releaseOne(f)
 		}
 		f.before = stored[i] == model.StoredBefore
 		f.deferNow()
 	}
-	return flights, nil
+	return envelopes, nil
 }
 
 // prepare validates all messages before anything is stored.
-func (p *Publisher) prepare(ms []model.Message) ([]*flight, error) {
+func (p *Publisher) prepare(ms []model.Message) ([]*envelope, error) {
 	now := time.Now()
 	limits := p.limits
 	limits.FrameMax = p.cfg.Sender.FrameMax()
-	flights := make([]*flight, len(ms))
+	envelopes := make([]*envelope, len(ms))
 	var seen map[string]int
 	if len(ms) > 1 {
 		seen = make(map[string]int, len(ms))
 	}
 	for i := range ms {
-		f, err := p.newFlight(ms[i], now, limits)
+		f, err := p.newEnvelope(ms[i], now, limits)
 		if err == nil && seen != nil {
 			if first, dup := seen[f.msg.ID]; dup {
 				reason := fmt.Sprintf("%s is also message %d's", f.msg.ID, first)
@@ -145,12 +145,12 @@ func (p *Publisher) prepare(ms []model.Message) ([]*flight, error) {
 			}
 			return nil, err
 		}
-		flights[i] = f
+		envelopes[i] = f
 	}
-	return flights, nil
+	return envelopes, nil
 }
 
-func (p *Publisher) draft(f *flight, sends bool) model.Draft {
+func (p *Publisher) draft(f *envelope, sends bool) model.Draft {
 	d := model.Draft{TransMessage: f.row}
 	if sends {
 		d.Delay = p.cfg.Grace
@@ -184,12 +184,12 @@ func refusals(drafts []model.Draft, stored []model.Stored) error {
 	return errors.Join(conflict, isDead)
 }
 
-// reserve takes room at the sender and the batcher for every flight that may be sent
+// reserve takes room at the sender and the batcher for every envelope that may be sent
 // now: all of them, or none. What the broker is known to refuse may not.
-func (p *Publisher) reserve(flights []*flight) room {
-	r := room{p: p}
+func (p *Publisher) reserve(envelopes []*envelope) reservation {
+	r := reservation{p: p}
 	n, bytes := 0, int64(0)
-	for _, f := range flights {
+	for _, f := range envelopes {
 		if !f.timed() {
 			f.why, f.waits = p.cfg.Sender.Waits(f.msg.Exchange, f.msg.RoutingKey)
 		}
@@ -203,27 +203,27 @@ func (p *Publisher) reserve(flights []*flight) room {
 	}
 	// Sends without an answer count too: each becomes a result, and a slow DELETE would
 	// otherwise meet all of them above the bound.
-	if !p.batcher.Room(int(p.sending.Add(int64(n)))) || !p.cfg.Sender.TryReserve(n, bytes) {
+	if !p.batcher.Accepts(int(p.sending.Add(int64(n)))) || !p.cfg.Sender.TryReserve(n, bytes) {
 		p.sending.Add(-int64(n))
 		return r
 	}
-	for _, f := range flights {
+	for _, f := range envelopes {
 		f.reserved = f.sendable()
 	}
 	return r
 }
 
-// room gives back what reserve took.
-type room struct{ p *Publisher }
+// reservation gives back what reserve took.
+type reservation struct{ p *Publisher }
 
-func (r room) releaseOne(f *flight) {
+func (r reservation) releaseOne(f *envelope) {
 	f.reserved = false
 	r.p.sending.Add(-1)
 	r.p.cfg.Sender.Release(1, int64(len(f.msg.Body)))
 }
 
-func (r room) release(flights []*flight) {
-	for _, f := range flights {
+func (r reservation) release(envelopes []*envelope) {
+	for _, f := range envelopes {
 		if f.reserved {
 			r.releaseOne(f)
 		}

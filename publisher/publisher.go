@@ -25,11 +25,11 @@ type Publisher struct {
 
 	mu       sync.Mutex
 	closed   bool
-	active   int           // calls and flights in progress
+	active   int           // calls and envelopes in progress
 	idle     chan struct{} // closed when closed && active == 0
 	stopLag  context.CancelFunc
 	watchers sync.WaitGroup
-	sending  atomic.Int64 // flights that hold room at the sender or are on the wire
+	sending  atomic.Int64 // envelopes that hold room at the sender or are on the wire
 	lag      atomic.Int64 // the oldest due row's age at the last check
 }
 
@@ -58,7 +58,7 @@ func Open(cfg Config) (*Publisher, error) {
 	return p, nil
 }
 
-// Close refuses new calls, waits for the confirms of what is in flight and for the
+// Close refuses new calls, waits for the confirms of what is in envelope and for the
 // writes that follow, until ctx ends. Nil means drained. Otherwise the error is
 // [model.ErrNotDrained] and says how many rows stay READY; a compensator sends them when
 // their leases end. A second Close waits like the first. It does not close Store and
@@ -116,7 +116,7 @@ func (p *Publisher) Stats() Stats {
 	return Stats{InFlight: n, Unsettled: p.batcher.Pending(), OldestDue: time.Duration(p.lag.Load())}
 }
 
-// enter registers n calls or flights, unless the publisher is closed.
+// enter registers n calls or envelopes, unless the publisher is closed.
 func (p *Publisher) enter(n int) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -127,7 +127,7 @@ func (p *Publisher) enter(n int) error {
 	return nil
 }
 
-// hold registers n flights on behalf of a call that has entered.
+// hold registers n envelopes on behalf of a call that has entered.
 func (p *Publisher) hold(n int) {
 	p.mu.Lock()
 	p.active += n

@@ -323,7 +323,7 @@ func TestPublishCopies(t *testing.T) {
 	closeNow(t, p)
 }
 
-// Close waits for what is in flight, and says honestly what it did not wait for.
+// Close waits for what is in envelope, and says honestly what it did not wait for.
 func TestC24_CloseDrainsOrSaysWhatIsLeft(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -386,7 +386,7 @@ func TestPublisherSaysThatNobodyCompensates(t *testing.T) {
 // Err is nil for acked alone.
 func TestH7_ReceiptErrIsNilOnlyWhenAcked(t *testing.T) {
 	t.Parallel()
-	for _, kind := range []model.Kind{
+	for _, kind := range []model.OutcomeKind{
 		model.Acked, model.Nacked, model.Returned, model.Refused, model.Unknown, model.Deferred,
 	} {
 		snd := &fakeSender{answer: func(confirms.Send) model.Outcome { return model.Outcome{Kind: kind} }}

@@ -104,8 +104,8 @@ func (t *Tx) remember(f *failure) {
 }
 
 // refused ends a transaction that must not be committed because of f.
-func (t *Tx) refused(ctx context.Context, f *failure, flights []*flight) error {
-	err := &model.StoreError{Kind: model.ErrNotStored, IDs: flightIDs(flights), Err: f}
+func (t *Tx) refused(ctx context.Context, f *failure, envelopes []*envelope) error {
+	err := &model.StoreError{Kind: model.ErrNotStored, IDs: envelopeIDs(envelopes), Err: f}
 	ended, ok := t.rollBack()
 	switch {
 	case !ok:
@@ -113,7 +113,7 @@ func (t *Tx) refused(ctx context.Context, f *failure, flights []*flight) error {
 	case ended && ctx.Err() == nil: // by the handle's own Commit, perhaps
 		err.Kind = model.ErrStoreUnknown
 	default:
-		if stayed := t.stayed(ctx, flights); stayed != nil {
+		if stayed := t.stayed(ctx, envelopes); stayed != nil {
 			return fmt.Errorf("publisher: commit refused: %w: %w", stayed, f)
 		}
 	}

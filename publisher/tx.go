@@ -23,7 +23,7 @@ type Tx struct {
 	mu         sync.Mutex
 	ended      bool // Commit was called, or the transaction rolled back by its wrapper
 	failed     []*failure
-	pending    []*flight
+	pending    []*envelope
 	since      time.Time // just before the first INSERT
 	savepoints int       // set so far, for their names
 }
@@ -64,11 +64,11 @@ func (t *Tx) Publish(ctx context.Context, ms ...model.Message) error {
 		return nil
 	}
 	err := t.p.during(func() error {
-		flights, err := t.p.prepare(ms)
+		envelopes, err := t.p.prepare(ms)
 		if err != nil {
 			return fmt.Errorf("publisher: %w", err)
 		}
-		return t.insert(ctx, flights)
+		return t.insert(ctx, envelopes)
 	})
 	if err != nil {
 		t.remember(&failure{call: calledAt("Tx.Publish", 1), err: err})
@@ -98,11 +98,11 @@ func (t *Tx) TryPublish(ctx context.Context, ms ...model.Message) error {
 		return fmt.Errorf("publisher: %w", err)
 	}
 	return t.p.during(func() error {
-		flights, err := t.p.prepare(ms)
+		envelopes, err := t.p.prepare(ms)
 		if err != nil {
 			return fmt.Errorf("publisher: %w", err)
 		}
-		return t.Savepoint(ctx, func() error { return t.insert(ctx, flights) })
+		return t.Savepoint(ctx, func() error { return t.insert(ctx, envelopes) })
 	})
 }
 
@@ -115,22 +115,22 @@ func (p *Publisher) during(f func() error) error {
 	return f()
 }
 
-// insert stores the flights through the caller's handle.
-func (t *Tx) insert(ctx context.Context, flights []*flight) error {
-	drafts := make([]model.Draft, len(flights))
-	for i, f := range flights {
+// insert stores the envelopes through the caller's handle.
+func (t *Tx) insert(ctx context.Context, envelopes []*envelope) error {
+	drafts := make([]model.Draft, len(envelopes))
+	for i, f := range envelopes {
 		// Leased even if the broker is down: who sends is decided after the commit.
 		drafts[i] = t.p.draft(f, true)
 	}
 	since := time.Now()
-	for _, f := range flights {
+	for _, f := range envelopes {
 		f.since = since
 	}
 	stored, err := t.p.cfg.Store.InsertTx(ctx, t.exec, drafts, t.own)
 	if err != nil {
-		err = &model.StoreError{Kind: model.ErrTxMustRollBack, IDs: flightIDs(flights), Err: err}
+		err = &model.StoreError{Kind: model.ErrTxMustRollBack, IDs: envelopeIDs(envelopes), Err: err}
 	} else {
-		t.keep(flights, stored, since)
+		t.keep(envelopes, stored, since)
 		err = refusals(drafts, stored)
 	}
 	t.p.cfg.Observer.Published(time.Since(since), err)
@@ -141,13 +141,13 @@ func (t *Tx) insert(ctx context.Context, flights []*flight) error {
 }
 
 // keep remembers the messages that are stored, also beside others of the call that are not.
-func (t *Tx) keep(flights []*flight, stored []model.Stored, since time.Time) {
+func (t *Tx) keep(envelopes []*envelope, stored []model.Stored, since time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if len(t.pending) == 0 {
 		t.since = since
 	}
-	for i, f := range flights {
+	for i, f := range envelopes {
 		if f.before = stored[i] == model.StoredBefore; f.before || stored[i] == model.StoredNew {
 			t.pending = append(t.pending, f)
 		}
@@ -167,9 +167,9 @@ func (t *Tx) own(id string) *model.TransMessage {
 	return nil
 }
 
-func flightIDs(flights []*flight) []string {
-	ids := make([]string, len(flights))
-	for i, f := range flights {
+func envelopeIDs(envelopes []*envelope) []string {
+	ids := make([]string, len(envelopes))
+	for i, f := range envelopes {
 		ids[i] = f.msg.ID
 	}
 	return ids
@@ -178,9 +178,9 @@ func flightIDs(flights []*flight) []string {
 // sendCommitted sends the rows that are still this process's: never claimed, READY, and
 // within the send budget, or with the lease renewed where the transaction took longer.
 func (p *Publisher) sendCommitted(
-	ctx context.Context, fs []*flight, states map[string]model.RowState, since time.Time,
+	ctx context.Context, fs []*envelope, states map[string]model.RowState, since time.Time,
 ) {
-	var mine []*flight
+	var mine []*envelope
 	for _, f := range fs {
 		s := states[f.msg.ID]
 		switch {
@@ -210,7 +210,7 @@ func (p *Publisher) sendCommitted(
 
 // renew extends the leases of rows whose transaction stayed open for long. What is not
 // renewed has been claimed by a compensator, or could not be: it is left alone.
-func (p *Publisher) renew(ctx context.Context, fs []*flight) (renewed []*flight, since time.Time) {
+func (p *Publisher) renew(ctx context.Context, fs []*envelope) (renewed []*envelope, since time.Time) {
 	keys := make([]model.RowKey, len(fs))
 	for i, f := range fs {
 		keys[i] = model.RowKey{ID: f.msg.ID, Epoch: f.row.Epoch}

@@ -43,7 +43,7 @@ type compensatorOptions struct {
 	owner      string
 	drain      time.Duration
 	http       string
-	care       careOptions
+	upkeep     upkeepOptions
 	alerts     alertOptions
 	fs         *pflag.FlagSet
 }
@@ -70,7 +70,7 @@ func (o *compensatorOptions) bind(fs *pflag.FlagSet) {
 	set.DurationVar(&o.drain, "drain-timeout", compensator.DefaultDrainTimeout,
 		"after a signal, wait this long for outstanding confirms, above 0")
 	set.StringVar(&o.http, "http", defaultHTTP, "`host:port` of /healthz, /readyz and /metrics; empty is none")
-	o.care.bind(set)
+	o.upkeep.bind(set)
 	fs.AddFlagSet(settings(set))
 }
 
@@ -183,7 +183,7 @@ func (o *compensatorOptions) configs(a *app, log *slog.Logger) (compensator.Conf
 	default:
 		err = errors.Join(positive("lease", o.lease), positive("drain-timeout", o.drain))
 	}
-	err = cmp.Or(err, o.care.apply(&cfg))
+	err = cmp.Or(err, o.upkeep.apply(&cfg))
 	if cfg.OperatorConfig == "" && a.configFile != "" {
 		if path, absErr := filepath.Abs(a.configFile); absErr == nil {
 			cfg.OperatorConfig = path

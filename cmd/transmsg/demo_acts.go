@@ -158,8 +158,8 @@ func (d *demo) publishMany(
 }
 
 // outcomes waits for the first sends and counts them by kind.
-func outcomes(ctx context.Context, receipts []*publisher.Receipt) (map[model.Kind]int, error) {
-	kinds := map[model.Kind]int{}
+func outcomes(ctx context.Context, receipts []*publisher.Receipt) (map[model.OutcomeKind]int, error) {
+	kinds := map[model.OutcomeKind]int{}
 	for _, r := range receipts {
 		o, err := r.Wait(ctx)
 		if err != nil {

@@ -36,7 +36,7 @@ func (o *actOptions) bind(cmd *cobra.Command, statuses string) {
 // act is one of the verbs that change many messages.
 type act struct {
 	verb, past string
-	do         func(context.Context, *gormstore.Store, model.Act) (int, error)
+	do         func(context.Context, *gormstore.Store, model.OperatorAct) (int, error)
 	// matchAfter says that messages match afterwards too: only --max leaves some out.
 	matchAfter bool
 	sends      bool // the messages are sent again
@@ -76,7 +76,7 @@ func (a *app) replayCommand() *cobra.Command {
 		}
 		return a.act(ctx, cmd, &o, sel, act{
 			"replay", "replayed",
-			func(ctx context.Context, s *gormstore.Store, what model.Act) (int, error) {
+			func(ctx context.Context, s *gormstore.Store, what model.OperatorAct) (int, error) {
 				return s.Replay(ctx, what, rate)
 			},
 			false, true,
@@ -107,7 +107,7 @@ func (a *app) discardCommand() *cobra.Command {
 		}
 		return a.act(ctx, cmd, &o, sel, act{
 			"discard", "discarded",
-			func(ctx context.Context, s *gormstore.Store, what model.Act) (int, error) {
+			func(ctx context.Context, s *gormstore.Store, what model.OperatorAct) (int, error) {
 				return s.Discard(ctx, what)
 			},
 			false, false,
@@ -135,7 +135,7 @@ func (a *app) act(ctx context.Context, cmd *cobra.Command, o *actOptions, sel mo
 		return err
 	}
 	warning := copies(&p, groups, do)
-	what := model.Act{Selection: sel, Actor: actor, Reason: o.reason}
+	what := model.OperatorAct{Selection: sel, Actor: actor, Reason: o.reason}
 	progress := newProgress(a, do.past)
 	what.Progress = progress.set
 	n, err := do.do(ctx, s, what)

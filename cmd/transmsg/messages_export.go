@@ -66,7 +66,7 @@ func (j *jsonExport) row() model.TransMessage {
 		ID: j.ID, Service: j.Service, Status: model.Status(j.Status), Exchange: j.Exchange,
 		RoutingKey: j.RoutingKey, MessageKey: j.Key, Payload: j.Body, Properties: j.Properties,
 		Attempts: j.Attempts, Failures: j.Failures, Claims: j.Claims, Version: j.Version, Epoch: j.Epoch,
-		LastCode: model.Code(j.LastCode), LastError: j.LastError, ClaimedBy: j.ClaimedBy,
+		LastCode: model.CauseCode(j.LastCode), LastError: j.LastError, ClaimedBy: j.ClaimedBy,
 		NextAttemptAt: j.NextAttemptAt, CreatedAt: j.CreatedAt, UpdatedAt: j.UpdatedAt, ReplayedAt: j.ReplayedAt,
 		FirstFailedAt: j.FirstFailedAt, LoneClaims: j.LoneClaims, LoneSince: j.LoneSince,
 		Closes: j.Closes, ClosesSince: j.ClosesSince, NotBefore: j.NotBefore,

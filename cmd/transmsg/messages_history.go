@@ -89,7 +89,7 @@ func printHistory(out io.Writer, events []jsonEvent) error {
 			who = e.Actor
 		}
 		fmt.Fprintf(w, "%s\t%s\t%s\tattempts %d\t%s\t%s\n",
-			e.At, e.Kind, printable(model.Code(e.Code).Words()), e.Attempts, printable(who), printable(e.Text))
+			e.At, e.Kind, printable(model.CauseCode(e.Code).Words()), e.Attempts, printable(who), printable(e.Text))
 	}
 	if err := w.Flush(); err != nil {
 		return fmt.Errorf("write history: %w", err)

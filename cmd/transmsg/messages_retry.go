@@ -42,7 +42,7 @@ func (a *app) retryCommand() *cobra.Command {
 		sel.Filter.Status, sel.Filter.Waiting, sel.Filter.Early = model.Ready, true, early
 		return a.act(ctx, cmd, &o, sel, act{
 			"retry", "retried",
-			func(ctx context.Context, s *gormstore.Store, what model.Act) (int, error) {
+			func(ctx context.Context, s *gormstore.Store, what model.OperatorAct) (int, error) {
 				return s.Retry(ctx, what, rate)
 			},
 			rate > 0, true,

@@ -29,7 +29,7 @@ type result struct {
 	line    int
 	id      string // empty for a malformed line
 	verdict verdict
-	code    model.Code
+	code    model.CauseCode
 	text    string
 }
 

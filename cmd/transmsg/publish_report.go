@@ -210,4 +210,4 @@ func (r *reporter) stored() int {
 }
 
 // cause is a code with its text, for people; the broker's texts often begin with the code.
-func cause(code, text string) string { return model.Code(code).Cause(text) }
+func cause(code, text string) string { return model.CauseCode(code).Cause(text) }

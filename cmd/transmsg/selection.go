@@ -49,7 +49,7 @@ func (o *filterFlags) filter() (model.Filter, error) {
 	if o.f.Exhausted {
 		o.f.Status = model.Ready
 	}
-	o.f.Code = model.Code(o.code)
+	o.f.Code = model.CauseCode(o.code)
 	for _, name := range append([]string{"status"}, narrowing...) {
 		if flag := o.fs.Lookup(name); flag.Changed && flag.Value.String() == "" {
 			return o.f, usagef("--%s is empty: give a value, or leave the flag out to select any", name)

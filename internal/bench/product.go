@@ -222,7 +222,7 @@ func (p *product) drain(ctx context.Context, n int, replicas []*product) (*outco
 	for i, r := range replicas {
 		c, err := compensator.New(compensator.Config{
 			Store: r.store, Sender: r.sender, Owner: fmt.Sprintf("bench-%d", i),
-			Observer: compensator.Observer{RunEnd: func(f compensator.Figures) { done.add(f.Acked, f.Failed) }},
+			Observer: compensator.Observer{RunEnd: func(f compensator.RunStats) { done.add(f.Acked, f.Failed) }},
 		})
 		if err != nil {
 			return nil, err

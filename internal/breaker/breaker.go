@@ -149,7 +149,7 @@ func (b *Breaker) Outcome(probe *Target, exchange, key string, o model.Outcome) 
 	}
 }
 
-func answered(k model.Kind) bool {
+func answered(k model.OutcomeKind) bool {
 	return k == model.Acked || k == model.Returned || k == model.Nacked
 }
 
@@ -252,7 +252,7 @@ func (b *Breaker) suspected(t Target, o model.Outcome) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if x := b.entry(t); x != nil && !x.proven {
-		x.cause = model.Outcome{Code: model.Code(o.Text[:3]), Text: o.Text} // not the suspect's code: see blame
+		x.cause = model.Outcome{Code: model.CauseCode(o.Text[:3]), Text: o.Text} // not the suspect's code: see blame
 	}
 }
 

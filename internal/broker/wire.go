@@ -55,7 +55,7 @@ func (s *socket) SetWriteDeadline(time.Time) error { return nil }
 
 // Bounds of the wire's buffer.
 const (
-	// wireHigh is where lanes stop adding: backpressure instead of a confirm timeout on
+	// wireHigh is where channels stop adding: backpressure instead of a confirm timeout on
 	// a slow link.
 	wireHigh = 1 << 20
 	// wireKeep is the largest buffer kept for reuse.

@@ -48,7 +48,7 @@ type Config struct {
 	Policy model.Policy // with defaults
 	// Instance is stored with each event: who sent.
 	Instance string
-	// MaxPending is the number of results that may wait to be written before Room says
+	// MaxPending is the number of results that may wait to be written before Accepts says
 	// no. Defaults to 8192. It bounds the repeats after a crash, with the window.
 	MaxPending int
 	// Timeout bounds one write. Defaults to 10 s.
@@ -96,8 +96,8 @@ type Result struct {
 type Batcher struct {
 	cfg      Config
 	log      *slog.Logger
-	deletes  lane[model.RowKey]
-	settles  lane[*Result]
+	deletes  queue[model.RowKey]
+	settles  queue[*Result]
 	held     atomic.Int64 // bytes of the rows in settles
 	failures *failures
 }
@@ -119,7 +119,7 @@ func NewBatcher(cfg Config) *Batcher {
 	return b
 }
 
-// Add takes one result. It never blocks and never refuses: the bound is Room, asked
+// Add takes one result. It never blocks and never refuses: the bound is Accepts, asked
 // before the send.
 func (b *Batcher) Add(r *Result) {
 	r.decision = Decide(r.Outcome, Facts{
@@ -142,10 +142,10 @@ func (b *Batcher) LateAck(r *Result) {
 	b.deletes.add(model.RowKey{ID: r.Row.ID, Epoch: r.Row.Epoch})
 }
 
-// Room reports whether n more sends may be started: results waiting to be written are
+// Accepts reports whether n more sends may be started: results waiting to be written are
 // below MaxPending and hold less than 64 MiB. A database that is down thus stops the
 // sending instead of filling memory.
-func (b *Batcher) Room(n int) bool {
+func (b *Batcher) Accepts(n int) bool {
 	return b.Pending()+n <= b.cfg.MaxPending && b.held.Load() < maxHeld
 }
 
@@ -165,7 +165,7 @@ func (b *Batcher) Flush(ctx context.Context) error {
 // rows keep their state: they stay READY and leased until their leases end. It returns
 // within some seconds after ctx at the latest.
 func (b *Batcher) Close(ctx context.Context) error {
-	// Both lanes are closed, also when the first does not drain in time.
+	// Both queue are closed, also when the first does not drain in time.
 	n := b.deletes.close(ctx)
 	n += b.settles.close(ctx)
 	b.failures.flush()

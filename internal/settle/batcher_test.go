@@ -113,7 +113,7 @@ func (s *fakeStore) Restore(_ context.Context, rows []model.TransMessage, _ []mo
 	return out, nil
 }
 
-func result(id string, k model.Kind, c model.Code) *settle.Result {
+func result(id string, k model.OutcomeKind, c model.CauseCode) *settle.Result {
 	return &settle.Result{Row: row(id), Outcome: model.Outcome{Kind: k, Code: c}}
 }
 
@@ -193,7 +193,7 @@ func TestBatcherRestoresGoneRows(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
 		name    string
-		kind    model.Kind
+		kind    model.OutcomeKind
 		prepare func(*fakeStore)
 		late    bool
 		want    bool
@@ -259,18 +259,18 @@ func TestBatcherBoundsAndBatches(t *testing.T) {
 		s.fail = 5
 		b := newBatcher(s, func(c *settle.Config) { c.MaxPending = 1200 })
 		for i := range 1200 {
-			if !b.Room(1) {
+			if !b.Accepts(1) {
 				t.Fatalf("no room at %d", i)
 			}
 			b.Add(result(string(rune('a'+i%26))+time.Duration(i).String(), model.Acked, ""))
 		}
-		if b.Room(1) {
+		if b.Accepts(1) {
 			t.Error("room above MaxPending while nothing is written")
 		}
 		if err := b.Flush(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if !b.Room(1200) {
+		if !b.Accepts(1200) {
 			t.Error("no room after the flush")
 		}
 		for _, ids := range s.batches {

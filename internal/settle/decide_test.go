@@ -106,7 +106,7 @@ func TestDecide(t *testing.T) {
 func TestC44_OutageSpendsNoAttempt(t *testing.T) {
 	t.Parallel()
 	policy := model.Policy{MaxAttempts: 1, MinDeadAge: -1, MaxAge: time.Second}.WithDefaults()
-	for _, code := range []model.Code{model.CodeClosed, model.CodeTimeout, model.CodeWrite, model.CodeSuspect} {
+	for _, code := range []model.CauseCode{model.CodeClosed, model.CodeTimeout, model.CodeWrite, model.CodeSuspect} {
 		for n := range 1000 {
 			d := settle.Decide(model.Outcome{Kind: model.Unknown, Code: code},
 				settle.Facts{Attempts: n, Failures: n, Age: time.Duration(n) * time.Hour}, policy, 0.999)

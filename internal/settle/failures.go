@@ -30,7 +30,7 @@ type failures struct {
 // failure is what equal failed sends share.
 type failure struct {
 	service, exchange string
-	code              model.Code
+	code              model.CauseCode
 	dead              bool
 }
 

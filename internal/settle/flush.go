@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// flush waits until all items added before the call are written, or ctx or the lane
+// flush waits until all items added before the call are written, or ctx or the queue
 // ends.
-func (l *lane[T]) flush(ctx context.Context) error {
+func (l *queue[T]) flush(ctx context.Context) error {
 	l.mu.Lock()
 	target := l.added
 	l.hurry++
@@ -34,7 +34,7 @@ func (l *lane[T]) flush(ctx context.Context) error {
 
 // holds reports whether an item added up to target is still to be written. Called with
 // mu held.
-func (l *lane[T]) holds(target uint64) bool {
+func (l *queue[T]) holds(target uint64) bool {
 	for i := range l.items {
 		if l.items[i].seq <= target {
 			return true
@@ -46,7 +46,7 @@ func (l *lane[T]) holds(target uint64) bool {
 // close refuses new items, waits for the rest within ctx, ends the writer and returns
 // how many items were not written. It returns soon after ctx has ended even if a write
 // does not come back.
-func (l *lane[T]) close(ctx context.Context) int {
+func (l *queue[T]) close(ctx context.Context) int {
 	l.mu.Lock()
 	l.closed = true
 	l.mu.Unlock()

@@ -82,7 +82,7 @@ func (s *stubbornStore) Settle(ctx context.Context, list []model.Settlement) ([]
 // not, and it is written itself when it can be.
 func TestOneLockedRowHoldsUpNobody(t *testing.T) {
 	t.Parallel()
-	for _, kind := range []model.Kind{model.Acked, model.Returned} {
+	for _, kind := range []model.OutcomeKind{model.Acked, model.Returned} {
 		for _, busy := range []bool{true, false} {
 			t.Run(fmt.Sprintf("%v named %v", kind, busy), func(t *testing.T) {
 				t.Parallel()
@@ -92,7 +92,7 @@ func TestOneLockedRowHoldsUpNobody(t *testing.T) {
 	}
 }
 
-func oneLockedRow(t *testing.T, kind model.Kind, busy bool) {
+func oneLockedRow(t *testing.T, kind model.OutcomeKind, busy bool) {
 	ids := make([]string, 600)
 	for i := range ids {
 		ids[i] = fmt.Sprintf("row-%03d", i)

@@ -150,7 +150,7 @@ func (c *counts) publish(ctx context.Context, pub *publisher.Publisher) {
 func (c *counts) outcomes(ctx context.Context) (map[string]int, error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
-	want := map[fate]model.Kind{toQueue: model.Acked, toNobody: model.Returned, toFull: model.Nacked}
+	want := map[fate]model.OutcomeKind{toQueue: model.Acked, toNobody: model.Returned, toFull: model.Nacked}
 	kinds, wrong := map[string]int{}, 0
 	for i, receipt := range c.receipts {
 		if receipt == nil {

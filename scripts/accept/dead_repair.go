@@ -224,7 +224,7 @@ func (d *dead) bothBodies(ctx context.Context, id string, want []string) error {
 }
 
 // publishOne publishes a message and wants its outcome. It returns the id.
-func (d *dead) publishOne(ctx context.Context, svc *service, body []byte, want model.Kind) (string, error) {
+func (d *dead) publishOne(ctx context.Context, svc *service, body []byte, want model.OutcomeKind) (string, error) {
 	receipt, err := svc.pub.Publish(ctx, model.Message{Exchange: d.exchange, RoutingKey: "good", Body: body})
 	if err != nil {
 		return "", err

@@ -24,7 +24,7 @@ func ofSettle() []mutant {
 		one("settle/deletes-unsorted", "internal/settle/write.go",
 			"\tslices.SortFunc(keys, func(x, y model.RowKey) int { return cmp.Compare(x.ID, y.ID) })\n", "",
 			test(settlePkg, "TestBatcherDeletesAckedAndKeepsTheRest")),
-		one("settle/failed-write-forgotten", "internal/settle/lane.go",
+		one("settle/failed-write-forgotten", "internal/settle/queue.go",
 			"\t\t\tleft = batch\n", "\t\t\tleft = batch[:0]\n",
 			test(settlePkg, "TestC26_FailedWritesAreRetried")),
 		one("settle/locked-rows-forgotten", "internal/settle/write.go",

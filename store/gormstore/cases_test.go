@@ -27,7 +27,7 @@ func TestC65_InterruptedReplayKeepsEveryRow(t *testing.T) {
 func testInterruptedReplay(t *testing.T, s *gormstore.Store) {
 	const rows = 1500 // three batches
 	bodies := deadRows(t, s, rows)
-	act := model.Act{
+	act := model.OperatorAct{
 		Selection: model.Selection{Filter: model.Filter{Status: model.Dead}}, Actor: "somebody", Reason: "INC-7",
 	}
 	ctx, cancel := context.WithCancel(t.Context())

@@ -34,7 +34,7 @@ func TestA4_NotChangedWhileItsSendMayBeOut(t *testing.T) {
 		if err := edit(); !errors.Is(err, model.ErrLeased) {
 			t.Errorf("edit a minute after the lease: %v, want ErrLeased", err)
 		}
-		n, err := s.Discard(t.Context(), model.Act{
+		n, err := s.Discard(t.Context(), model.OperatorAct{
 			Selection: model.Selection{IDs: []string{d[0].ID}, Filter: model.Filter{Status: model.Ready}},
 			Actor:     "operator",
 		})

@@ -101,7 +101,7 @@ func TestDiscardPassesOverOthersLocks(t *testing.T) {
 		lockRow(t, begin(t, s), rows[100].ID)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		n, err := s.Discard(ctx, model.Act{
+		n, err := s.Discard(ctx, model.OperatorAct{
 			Selection: model.Selection{IDs: ids, Filter: model.Filter{Status: model.Ready}}, Actor: "tester",
 		})
 		if err != nil || n != 100 {

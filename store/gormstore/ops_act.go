@@ -32,7 +32,7 @@ const (
 // outage, and at the full rate after 30 s. Zero makes all rows due now.
 //
 // It returns the number of rows replayed, also with an error: they are committed.
-func (s *Store) Replay(ctx context.Context, a model.Act, rate float64) (int, error) {
+func (s *Store) Replay(ctx context.Context, a model.OperatorAct, rate float64) (int, error) {
 	if err := checkRate(rate); err != nil {
 		return 0, fmt.Errorf("gormstore: replay: %w", err)
 	}
@@ -40,7 +40,7 @@ func (s *Store) Replay(ctx context.Context, a model.Act, rate float64) (int, err
 		return 0, errors.New("gormstore: replay: only DEAD rows and those with attempts used up can be replayed, " +
 			"got status READY")
 	}
-	return s.act(ctx, "replay", a, func(tx dbTx, a *model.Act, ids []string, done int) (int, error) {
+	return s.act(ctx, "replay", a, func(tx dbTx, a *model.OperatorAct, ids []string, done int) (int, error) {
 		found, err := s.lockRows(ctx, tx, ids, a.Filter, " AND NOT "+s.d.leased())
 		if err != nil || len(found) == 0 {
 			return 0, err
@@ -101,8 +101,8 @@ func spread(i int, rate float64) time.Duration {
 // written in the same transaction: [Store.Restore] respects it, so that a late result
 // does not bring the row back. Batches, concurrency and result are as in
 // [Store.Replay].
-func (s *Store) Discard(ctx context.Context, a model.Act) (int, error) {
-	return s.act(ctx, "discard", a, func(tx dbTx, a *model.Act, ids []string, _ int) (int, error) {
+func (s *Store) Discard(ctx context.Context, a model.OperatorAct) (int, error) {
+	return s.act(ctx, "discard", a, func(tx dbTx, a *model.OperatorAct, ids []string, _ int) (int, error) {
 		found, err := s.lockRows(ctx, tx, ids, a.Filter, " AND NOT "+s.d.leased())
 		if err != nil || len(found) == 0 {
 			return 0, err
@@ -124,8 +124,8 @@ func (s *Store) deleteLocked(ctx context.Context, tx dbTx, found []lockedRow) er
 // act picks the rows, DEAD ones unless the filter names a status or used-up attempts, and hands
 // them to do, one transaction for each batch.
 func (s *Store) act(
-	ctx context.Context, op string, a model.Act,
-	do func(tx dbTx, a *model.Act, ids []string, done int) (int, error),
+	ctx context.Context, op string, a model.OperatorAct,
+	do func(tx dbTx, a *model.OperatorAct, ids []string, done int) (int, error),
 ) (int, error) {
 	sel, err := a.Selection.WithDefaults()
 	if err == nil {
@@ -171,7 +171,7 @@ func statusOf(f model.Filter) model.Status {
 }
 
 // actEvents writes one line for each row of an act.
-func (s *Store) actEvents(ctx context.Context, tx dbTx, a *model.Act, kind string, rows []lockedRow) error {
+func (s *Store) actEvents(ctx context.Context, tx dbTx, a *model.OperatorAct, kind string, rows []lockedRow) error {
 	text := a.Text()
 	events := make([]model.Event, len(rows))
 	for i, r := range rows {

@@ -15,7 +15,7 @@ import (
 // come, unless the filter's Early is set. The filter's status must be READY or empty.
 //
 // Batches, concurrency, rate and result are as in [Store.Replay].
-func (s *Store) Retry(ctx context.Context, a model.Act, rate float64) (int, error) {
+func (s *Store) Retry(ctx context.Context, a model.OperatorAct, rate float64) (int, error) {
 	if err := checkRate(rate); err != nil {
 		return 0, fmt.Errorf("gormstore: retry: %w", err)
 	}
@@ -26,7 +26,7 @@ func (s *Store) Retry(ctx context.Context, a model.Act, rate float64) (int, erro
 		return 0, fmt.Errorf("gormstore: retry: %w", err)
 	}
 	a.Filter.Status, a.Filter.Waiting = model.Ready, true
-	return s.act(ctx, "retry", a, func(tx dbTx, a *model.Act, ids []string, done int) (int, error) {
+	return s.act(ctx, "retry", a, func(tx dbTx, a *model.OperatorAct, ids []string, done int) (int, error) {
 		found, err := s.lockRows(ctx, tx, ids, a.Filter, "")
 		if err != nil || len(found) == 0 {
 			return 0, err

@@ -20,7 +20,7 @@ const previewSamples = 5
 type candidate struct {
 	id     string
 	status model.Status
-	code   model.Code
+	code   model.CauseCode
 	size   int64
 	leased bool
 }
@@ -229,7 +229,7 @@ func (s *Store) readRows(
 // lockedRow is what an act knows of a row that it has locked.
 type lockedRow struct {
 	id       string
-	code     model.Code
+	code     model.CauseCode
 	attempts int
 }
 

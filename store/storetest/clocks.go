@@ -104,23 +104,23 @@ func exhaust(t *testing.T, s Store, delay time.Duration) model.TransMessage {
 	return row
 }
 
-func owed(t *testing.T, s Store) []model.OwedAlert {
+func owed(t *testing.T, s Store) []model.DueAlert {
 	t.Helper()
-	list, err := s.ClaimOwed(bound(t), model.DeadClaim{Owner: owner, Lease: hour, MaxRows: 100})
+	list, err := s.ClaimAlerts(bound(t), model.DeadClaim{Owner: owner, Lease: hour, MaxRows: 100})
 	if err != nil {
-		t.Fatalf("claim owed: %v", err)
+		t.Fatalf("claim alerts: %v", err)
 	}
 	return list
 }
 
-func markOwed(t *testing.T, s Store, next time.Duration, list ...model.OwedAlert) {
+func markOwed(t *testing.T, s Store, next time.Duration, list ...model.DueAlert) {
 	t.Helper()
-	keys := make([]model.OwedKey, len(list))
+	keys := make([]model.AlertKey, len(list))
 	for i := range list {
 		keys[i] = list[i].Key()
 	}
-	if n, err := s.MarkOwed(bound(t), keys, next); err != nil || n != len(list) {
-		t.Fatalf("mark owed: %d, %v, want %d", n, err, len(list))
+	if n, err := s.MarkAlerts(bound(t), keys, next); err != nil || n != len(list) {
+		t.Fatalf("mark alerts: %d, %v, want %d", n, err, len(list))
 	}
 }
 
@@ -179,7 +179,7 @@ func testReplayExhausted(t *testing.T, s Store) {
 	insert(t, s, func() model.Draft { d := draft("young"); d.Delay = hour; return d }())
 	waiting, sending := exhaust(t, s, hour), exhaust(t, s, 0)
 	claim(t, s, func(c *model.Claim) { c.Service = sending.Service })
-	act := model.Act{Actor: actor, Selection: model.Selection{Filter: model.Filter{Exhausted: true}}}
+	act := model.OperatorAct{Actor: actor, Selection: model.Selection{Filter: model.Filter{Exhausted: true}}}
 	if n, err := s.Replay(bound(t), act, 0); err != nil || n != 1 {
 		t.Fatalf("replayed %d, %v, want the one that nobody sends", n, err)
 	}
@@ -217,10 +217,10 @@ func testOwedEnds(t *testing.T, s Store) {
 	if _, err := s.Delete(bound(t), []model.RowKey{{ID: stays.ID, Epoch: stays.Epoch}}); err != nil {
 		t.Fatal(err)
 	}
-	if n, err := s.SweepOwed(bound(t), 10); err != nil || n != 1 {
+	if n, err := s.SweepAlerts(bound(t), 10); err != nil || n != 1 {
 		t.Errorf("swept %d, %v, want the told alert of the row that is gone", n, err)
 	}
-	if n, err := s.SweepOwed(bound(t), 10); err != nil || n != 0 {
+	if n, err := s.SweepAlerts(bound(t), 10); err != nil || n != 0 {
 		t.Errorf("swept %d more, %v", n, err)
 	}
 }

@@ -12,18 +12,18 @@ import (
 // Operations is what operators, alerts and retention call of a store.
 type Operations interface {
 	Select(context.Context, model.Selection) (model.Preview, error)
-	Replay(ctx context.Context, a model.Act, rate float64) (int, error)
-	Retry(ctx context.Context, a model.Act, rate float64) (int, error)
-	Discard(context.Context, model.Act) (int, error)
+	Replay(ctx context.Context, a model.OperatorAct, rate float64) (int, error)
+	Retry(ctx context.Context, a model.OperatorAct, rate float64) (int, error)
+	Discard(context.Context, model.OperatorAct) (int, error)
 	Edit(ctx context.Context, id string, e model.Edit) error
 	Groups(context.Context, model.Filter) ([]model.Group, error)
 	Export(context.Context, model.Selection, func(model.TransMessage) error) error
 	Import(ctx context.Context, rows []model.TransMessage, actor string) (int, error)
 	ClaimDead(context.Context, model.DeadClaim) ([]model.TransMessage, error)
 	MarkAlerted(ctx context.Context, keys []model.RowKey, next time.Duration) (int, error)
-	ClaimOwed(context.Context, model.DeadClaim) ([]model.OwedAlert, error)
-	MarkOwed(ctx context.Context, keys []model.OwedKey, next time.Duration) (int, error)
-	SweepOwed(ctx context.Context, limit int) (int, error)
+	ClaimAlerts(context.Context, model.DeadClaim) ([]model.DueAlert, error)
+	MarkAlerts(ctx context.Context, keys []model.AlertKey, next time.Duration) (int, error)
+	SweepAlerts(ctx context.Context, limit int) (int, error)
 	AddEvent(context.Context, model.Event) error
 	PurgeEvents(ctx context.Context, olderThan time.Duration, limit int) (int, error)
 	PurgeDead(ctx context.Context, olderThan time.Duration, limit int) (int, error)
@@ -57,20 +57,20 @@ func kill(t *testing.T, s Store, rows []model.Draft, o model.Outcome) {
 	settle(t, s, list...)
 }
 
-func act(f model.Filter, ids ...string) model.Act {
-	return model.Act{Selection: model.Selection{IDs: ids, Filter: f}, Actor: actor, Reason: "INC-7"}
+func act(f model.Filter, ids ...string) model.OperatorAct {
+	return model.OperatorAct{Selection: model.Selection{IDs: ids, Filter: f}, Actor: actor, Reason: "INC-7"}
 }
 
 func allDead() model.Filter { return model.Filter{Status: model.Dead} }
 
-func replay(t *testing.T, s Store, a model.Act, rate float64, want int) {
+func replay(t *testing.T, s Store, a model.OperatorAct, rate float64, want int) {
 	t.Helper()
 	if n, err := s.Replay(bound(t), a, rate); err != nil || n != want {
 		t.Fatalf("replay: %d, %v, want %d", n, err, want)
 	}
 }
 
-func discard(t *testing.T, s Store, a model.Act, want int) {
+func discard(t *testing.T, s Store, a model.OperatorAct, want int) {
 	t.Helper()
 	if n, err := s.Discard(bound(t), a); err != nil || n != want {
 		t.Fatalf("discard: %d, %v, want %d", n, err, want)

@@ -135,7 +135,7 @@ func testReplaySpread(t *testing.T, s Store) {
 
 func testReplayRefusals(t *testing.T, s Store) {
 	dead(t, s, 3)
-	for name, a := range map[string]model.Act{
+	for name, a := range map[string]model.OperatorAct{
 		"no selection": act(model.Filter{}),
 		"status READY": act(model.Filter{Status: model.Ready}),
 		"no actor":     {Selection: model.Selection{Filter: allDead()}},

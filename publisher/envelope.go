@@ -63,9 +63,9 @@ func (r *Receipt) Err(ctx context.Context) error {
 	return nil
 }
 
-// flight is one message on its way, in one allocation: what is stored, what is sent,
+// envelope is one message on its way, in one allocation: what is stored, what is sent,
 // and who is told.
-type flight struct {
+type envelope struct {
 	p        *Publisher
 	msg      model.Message
 	row      model.TransMessage
@@ -78,9 +78,9 @@ type flight struct {
 	result   settle.Result
 }
 
-var _ confirms.Handler = (*flight)(nil)
+var _ confirms.Handler = (*envelope)(nil)
 
-func (p *Publisher) newFlight(m model.Message, now time.Time, l model.Limits) (*flight, error) {
+func (p *Publisher) newEnvelope(m model.Message, now time.Time, l model.Limits) (*envelope, error) {
 	defaulted := m.Properties.Timestamp.IsZero()
 	norm, err := model.Normalize(m, now, l)
 	if err == nil && p.cfg.StampStored {
@@ -89,7 +89,7 @@ func (p *Publisher) newFlight(m model.Message, now time.Time, l model.Limits) (*
 	if err != nil {
 		return nil, err
 	}
-	f := &flight{p: p, msg: norm, row: model.NewTransMessage(p.cfg.Service, &norm, defaulted)}
+	f := &envelope{p: p, msg: norm, row: model.NewTransMessage(p.cfg.Service, &norm, defaulted)}
 	f.row.Epoch = model.NewEpoch()
 	f.receipt = Receipt{id: norm.ID, done: make(chan struct{})}
 	return f, nil
@@ -98,8 +98,8 @@ func (p *Publisher) newFlight(m model.Message, now time.Time, l model.Limits) (*
 // storedBefore is the text of the outcome where another call stored the message.
 const storedBefore = "stored before by another call, which sends it, or a compensator does"
 
-// send hands the flight, which holds room, to the sender.
-func (f *flight) send(since time.Time) {
+// send hands the envelope, which holds room, to the sender.
+func (f *envelope) send(since time.Time) {
 	f.since = since
 	f.p.hold(1)
 	f.p.cfg.Sender.Send(confirms.Send{
@@ -107,16 +107,16 @@ func (f *flight) send(since time.Time) {
 	})
 }
 
-// timed reports whether the flight has a NotBefore. Only the database's clock knows when
+// timed reports whether the envelope has a NotBefore. Only the database's clock knows when
 // that is, so this process never sends it.
-func (f *flight) timed() bool { return f.row.NotBefore > 0 }
+func (f *envelope) timed() bool { return f.row.NotBefore > 0 }
 
-// sendable reports whether the flight may be sent now.
-func (f *flight) sendable() bool { return !f.timed() && !f.waits }
+// sendable reports whether the envelope may be sent now.
+func (f *envelope) sendable() bool { return !f.timed() && !f.waits }
 
-// notSent is the outcome of a flight that is not sent. Its row is due at once also where
+// notSent is the outcome of a envelope that is not sent. Its row is due at once also where
 // the broker refuses its exchange: another process's login may have the right to it.
-func (f *flight) notSent() model.Outcome {
+func (f *envelope) notSent() model.Outcome {
 	if f.before {
 		return model.Outcome{Kind: model.Deferred, Code: model.CodeNotSent, Text: storedBefore}
 	}
@@ -130,10 +130,10 @@ func (f *flight) notSent() model.Outcome {
 
 // deferNow completes the receipt of a message that this process does not send: its row is
 // due, or leased to somebody else.
-func (f *flight) deferNow() { f.complete(f.notSent(), 0) }
+func (f *envelope) deferNow() { f.complete(f.notSent(), 0) }
 
 // handBack is deferNow for a row that is still leased to this process: it is made due.
-func (f *flight) handBack() {
+func (f *envelope) handBack() {
 	o := f.notSent()
 	f.result = settle.Result{Row: &f.row, Outcome: o}
 	f.p.batcher.Add(&f.result)
@@ -143,7 +143,7 @@ func (f *flight) handBack() {
 // Done implements confirms.Handler: the one outcome of the send. The row's fate is
 // queued before the receipt completes, so that whoever has seen the outcome and then
 // closes the publisher finds it written.
-func (f *flight) Done(o model.Outcome) {
+func (f *envelope) Done(o model.Outcome) {
 	f.result = settle.Result{Row: &f.row, Outcome: o}
 	f.p.batcher.Add(&f.result)
 	f.p.sending.Add(-1) // after Add: between the two it counts twice, never not at all
@@ -152,9 +152,9 @@ func (f *flight) Done(o model.Outcome) {
 }
 
 // LateAck implements confirms.Handler: a send that had timed out was acked after all.
-func (f *flight) LateAck() { f.p.batcher.LateAck(&f.result) }
+func (f *envelope) LateAck() { f.p.batcher.LateAck(&f.result) }
 
-func (f *flight) complete(o model.Outcome, elapsed time.Duration) {
+func (f *envelope) complete(o model.Outcome, elapsed time.Duration) {
 	f.receipt.outcome = o
 	close(f.receipt.done)
 	f.p.cfg.Observer.Outcome(f.receipt.id, o, elapsed)

@@ -45,20 +45,20 @@ func (s *Store) stale() string {
 		"AND m.status = 'READY')"
 }
 
-// ClaimOwed takes alerts that are owed for READY rows of any service, oldest first: they are
+// ClaimAlerts takes alerts that are owed for READY rows of any service, oldest first: they are
 // the owner's to tell until the lease ends, and then due again, so that every alert is raised
 // at least once. It passes over what another call holds, and deletes those whose row is gone,
 // DEAD, or was edited or replayed since: there is nothing to tell any more.
-func (s *Store) ClaimOwed(ctx context.Context, c model.DeadClaim) ([]model.OwedAlert, error) {
+func (s *Store) ClaimAlerts(ctx context.Context, c model.DeadClaim) ([]model.DueAlert, error) {
 	switch {
 	case c.MaxRows < 1 || c.MaxRows > maxClaimRows:
-		return nil, fmt.Errorf("gormstore: claim owed: MaxRows %d must be 1 to %d", c.MaxRows, maxClaimRows)
+		return nil, fmt.Errorf("gormstore: claim alerts: MaxRows %d must be 1 to %d", c.MaxRows, maxClaimRows)
 	case c.Lease < time.Millisecond:
-		return nil, fmt.Errorf("gormstore: claim owed: Lease %s must be positive", c.Lease)
+		return nil, fmt.Errorf("gormstore: claim alerts: Lease %s must be positive", c.Lease)
 	}
-	var out []model.OwedAlert
-	err := s.inTx(ctx, "claim owed", func(tx dbTx) (err error) {
-		out, err = s.claimOwedTx(ctx, tx, c)
+	var out []model.DueAlert
+	err := s.inTx(ctx, "claim alerts", func(tx dbTx) (err error) {
+		out, err = s.claimAlertsTx(ctx, tx, c)
 		return err
 	})
 	if err != nil {
@@ -67,10 +67,10 @@ func (s *Store) ClaimOwed(ctx context.Context, c model.DeadClaim) ([]model.OwedA
 	return out, nil
 }
 
-func (s *Store) claimOwedTx(ctx context.Context, tx dbTx, c model.DeadClaim) ([]model.OwedAlert, error) {
+func (s *Store) claimAlertsTx(ctx context.Context, tx dbTx, c model.DeadClaim) ([]model.DueAlert, error) {
 	rows, err := tx.QueryContext(ctx, s.d.bind("SELECT row_id, kind, epoch, created_at FROM "+s.sql.alerts+
 		" WHERE due_at <= "+s.d.now+" ORDER BY due_at, row_id LIMIT ?"+s.d.skipLocked), c.MaxRows)
-	found, err := collect(rows, err, func(r scanner, o *model.OwedAlert) error {
+	found, err := collect(rows, err, func(r scanner, o *model.DueAlert) error {
 		return r.Scan(&o.Row.ID, &o.Kind, &o.Row.Epoch, &o.Since)
 	})
 	if err != nil || len(found) == 0 {
@@ -84,8 +84,8 @@ func (s *Store) claimOwedTx(ctx context.Context, tx dbTx, c model.DeadClaim) ([]
 	if err != nil {
 		return nil, err
 	}
-	var out []model.OwedAlert
-	var keep, drop []model.OwedKey
+	var out []model.DueAlert
+	var keep, drop []model.AlertKey
 	for _, o := range found {
 		row, ok := ready[o.Row.ID]
 		if !ok || row.Epoch != o.Row.Epoch {
@@ -95,10 +95,10 @@ func (s *Store) claimOwedTx(ctx context.Context, tx dbTx, c model.DeadClaim) ([]
 		keep, o.Row = append(keep, o.Key()), row
 		out = append(out, o)
 	}
-	if _, err := s.changeOwed(ctx, tx, drop, "DELETE FROM "+s.sql.alerts); err != nil {
+	if _, err := s.changeAlerts(ctx, tx, drop, "DELETE FROM "+s.sql.alerts); err != nil {
 		return nil, err
 	}
-	n, err := s.changeOwed(ctx, tx, keep, "UPDATE "+s.sql.alerts+" SET due_at = "+s.d.now+"+?, claimed_by = ?",
+	n, err := s.changeAlerts(ctx, tx, keep, "UPDATE "+s.sql.alerts+" SET due_at = "+s.d.now+"+?, claimed_by = ?",
 		delayMS(c.Lease), c.Owner)
 	return out, changedAll(n, err, len(keep))
 }
@@ -128,9 +128,9 @@ type execer interface {
 	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
 }
 
-// changeOwed runs a statement on the named alerts, a part of them at a time.
-func (s *Store) changeOwed(
-	ctx context.Context, x execer, keys []model.OwedKey, statement string, args ...any,
+// changeAlerts runs a statement on the named alerts, a part of them at a time.
+func (s *Store) changeAlerts(
+	ctx context.Context, x execer, keys []model.AlertKey, statement string, args ...any,
 ) (total int, err error) {
 	const part = 200
 	for len(keys) > 0 {
@@ -149,36 +149,36 @@ func (s *Store) changeOwed(
 	return total, nil
 }
 
-// MarkOwed says that these alerts were accepted: they are not owed before next has passed,
+// MarkAlerts says that these alerts were accepted: they are not owed before next has passed,
 // and then again; give a time far away for never. It returns how many it marked; an error
 // means that some may be marked, and a repeat is harmless.
-func (s *Store) MarkOwed(ctx context.Context, keys []model.OwedKey, next time.Duration) (n int, err error) {
+func (s *Store) MarkAlerts(ctx context.Context, keys []model.AlertKey, next time.Duration) (n int, err error) {
 	if next < time.Millisecond {
-		return 0, fmt.Errorf("gormstore: mark owed: next %s must be positive", next)
+		return 0, fmt.Errorf("gormstore: mark alerts: next %s must be positive", next)
 	}
-	err = s.inTx(ctx, "mark owed", func(tx dbTx) (err error) {
-		n, err = s.changeOwed(ctx, tx, keys, "UPDATE "+s.sql.alerts+" SET due_at = "+s.d.now+"+?, claimed_by = ''",
+	err = s.inTx(ctx, "mark alerts", func(tx dbTx) (err error) {
+		n, err = s.changeAlerts(ctx, tx, keys, "UPDATE "+s.sql.alerts+" SET due_at = "+s.d.now+"+?, claimed_by = ''",
 			delayMS(next))
 		return err
 	})
 	return n, err
 }
 
-// SweepOwed deletes alerts, told or not, whose row is gone, DEAD, or was edited or replayed
+// SweepAlerts deletes alerts, told or not, whose row is gone, DEAD, or was edited or replayed
 // since, at most limit, and returns how many.
-func (s *Store) SweepOwed(ctx context.Context, limit int) (int, error) {
+func (s *Store) SweepAlerts(ctx context.Context, limit int) (int, error) {
 	if limit < 1 {
-		return 0, fmt.Errorf("gormstore: sweep owed: limit %d must be at least 1", limit)
+		return 0, fmt.Errorf("gormstore: sweep alerts: limit %d must be at least 1", limit)
 	}
 	rows, err := s.db.QueryContext(ctx, s.d.bind("SELECT a.row_id, a.kind, a.epoch FROM "+s.sql.alerts+" a WHERE "+
 		s.stale()+" LIMIT ?"), limit)
-	keys, err := collect(rows, err, func(r scanner, k *model.OwedKey) error { return r.Scan(&k.ID, &k.Kind, &k.Epoch) })
+	keys, err := collect(rows, err, func(r scanner, k *model.AlertKey) error { return r.Scan(&k.ID, &k.Kind, &k.Epoch) })
 	if err != nil || len(keys) == 0 {
-		return 0, s.wrap("sweep owed", err)
+		return 0, s.wrap("sweep alerts", err)
 	}
 	n := 0
-	err = s.inTx(ctx, "sweep owed", func(tx dbTx) (err error) {
-		n, err = s.changeOwed(ctx, tx, keys, "DELETE FROM "+s.sql.alerts)
+	err = s.inTx(ctx, "sweep alerts", func(tx dbTx) (err error) {
+		n, err = s.changeAlerts(ctx, tx, keys, "DELETE FROM "+s.sql.alerts)
 		return err
 	})
 	return n, err

@@ -1,4 +1,4 @@
-// Package amqppeer is a small AMQP 0-9-1 server that a test scripts message by
+// Package scriptedbroker is a small AMQP 0-9-1 server that a test scripts message by
 // message, for orders of acks, nacks, returns and closes that a real broker will
 // not produce on demand.
 //
@@ -9,4 +9,4 @@
 // confirmed. A method that it does not know ends the connection with 540.
 //
 // It is no broker: whatever a real one can show belongs on a real one.
-package amqppeer
+package scriptedbroker

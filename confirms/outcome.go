@@ -10,7 +10,7 @@ import (
 	"github.com/transmsg/transmsg/model"
 )
 
-// verdict says what a resolved confirmation means, or that it says nothing. returned is
+// outcomeOf says what a resolved confirmation means, or that it says nothing. returned is
 // the return read for it, ok whether there was one; open is Channel.IsClosed() == false
 // read after the confirmation was seen resolved.
 //
@@ -20,12 +20,12 @@ import (
 // Channel.shutdown and Connection.shutdown before closeResources), in the same goroutine.
 // So whoever sees a confirmation resolved by a close also sees the channel closed. The
 // other way round a real nack just before a close may look unknown: that is the safe side.
-func verdict(acked bool, returned amqp.Return, ok, open bool) (o model.Outcome, decided bool) {
+func outcomeOf(acked bool, returned amqp.Return, ok, open bool) (o model.Outcome, decided bool) {
 	switch {
 	case ok:
 		// A message that no queue took is not sent, whatever the confirm says.
 		return model.Outcome{
-			Kind: model.Returned, Code: model.Code(strconv.Itoa(int(returned.ReplyCode))),
+			Kind: model.Returned, Code: model.CauseCode(strconv.Itoa(int(returned.ReplyCode))),
 			Text: model.CleanText(returned.ReplyText),
 		}, true
 	case acked:
@@ -128,7 +128,7 @@ func largest(cause *amqp.Error) int64 {
 }
 
 // unknown is the outcome of a send whose channel ended before its confirm.
-func unknown(code model.Code, text string) model.Outcome {
+func unknown(code model.CauseCode, text string) model.Outcome {
 	return model.Outcome{Kind: model.Unknown, Code: code, Text: model.CleanText(text)}
 }
 

@@ -10,11 +10,11 @@ import (
 )
 
 const (
-	// choreScope is what is locked for the chores: they are about the whole table, so one
-	// replica does them whatever the services of each.
-	choreScope = "@chores"
-	// choreEvery is the time between two looks at ages.
-	choreEvery = time.Minute
+	// upkeepScope is what is locked for the upkeep: it is about the whole table, so one
+	// replica does it whatever the services of each.
+	upkeepScope = ""
+	// upkeepEvery is the time between two looks at ages.
+	upkeepEvery = time.Minute
 	// leadMost bounds one lead: without a lock service every replica leads, and when it
 	// answers again one is to be left.
 	leadMost = 10 * time.Minute
@@ -28,20 +28,20 @@ const (
 	purgePause   = 20 * time.Millisecond
 )
 
-// chores is what goes on beside the runs: alerts that are owed, a look at the oldest
+// upkeep is what goes on beside the runs: alerts that are owed, a look at the oldest
 // rows, and purges. The replica that has the slot keeps it, so that the windows of alerts
 // are in one memory. With several slots, or without a lock service, several replicas do
 // them: each row is alerted by one all the same, but a group may be told by each.
-type chores struct {
-	c    *Compensator
-	owed *owedAlerts
-	last time.Time // of the look at ages
-	back bool      // at that look the database's clock was behind what it had been
+type upkeep struct {
+	c         *Compensator
+	rowAlerts *rowAlerts
+	last      time.Time // of the look at ages
+	back      bool      // at that look the database's clock was behind what it had been
 }
 
-// run does the chores until ctx ends, and raises the alerts that are owed once more when
+// run does the upkeep until ctx ends, and raises the alerts that are owed once more when
 // draining has ended, so that those of the last outcomes need not wait for another process.
-func (w *chores) run(ctx, draining, hard context.Context) {
+func (w *upkeep) run(ctx, draining, hard context.Context) {
 	for sleep(ctx, w.c.cfg.alertEvery()) {
 		w.locked(ctx, func(ctx context.Context, held func() bool) { w.lead(ctx, hard, held) })
 	}
@@ -52,18 +52,18 @@ func (w *chores) run(ctx, draining, hard context.Context) {
 }
 
 // locked calls fn while the slot is ours.
-func (w *chores) locked(ctx context.Context, fn func(context.Context, func() bool)) {
-	err := w.c.locked(ctx, choreScope, func(ctx context.Context, held func() bool) error {
+func (w *upkeep) locked(ctx context.Context, fn func(context.Context, func() bool)) {
+	err := w.c.locked(ctx, upkeepScope, func(ctx context.Context, held func() bool) error {
 		fn(ctx, held)
 		return nil
 	})
 	if err != nil && ctx.Err() == nil && !errors.Is(err, ErrLocked) {
-		w.c.log.Debug("chores skipped", "error", err)
+		w.c.log.Debug("upkeep skipped", "error", err)
 	}
 }
 
-// lead does the chores while the slot is ours.
-func (w *chores) lead(ctx, hard context.Context, held func() bool) {
+// lead does the upkeep while the slot is ours.
+func (w *upkeep) lead(ctx, hard context.Context, held func() bool) {
 	end := time.Now().Add(leadMost)
 	mine := func() bool { return ctx.Err() == nil && held() }
 	for mine() && time.Now().Before(end) {
@@ -75,22 +75,22 @@ func (w *chores) lead(ctx, hard context.Context, held func() bool) {
 }
 
 // survive logs a panic of the store or the observer.
-func (w *chores) survive() {
+func (w *upkeep) survive() {
 	if p := recover(); p != nil {
-		w.c.log.Error("chores panicked", "panic", fmt.Sprint(p))
+		w.c.log.Error("upkeep panicked", "panic", fmt.Sprint(p))
 	}
 }
 
-func (w *chores) alerts(hard context.Context, held func() bool) {
+func (w *upkeep) alerts(hard context.Context, held func() bool) {
 	defer w.survive()
-	w.owed.pass(hard, held)
+	w.rowAlerts.pass(hard, held)
 }
 
 // once does what is to be done now.
-func (w *chores) once(ctx, hard context.Context, mine func() bool) {
+func (w *upkeep) once(ctx, hard context.Context, mine func() bool) {
 	w.alerts(hard, mine)
 	defer w.survive()
-	if !mine() || (!w.last.IsZero() && time.Since(w.last) < choreEvery) {
+	if !mine() || (!w.last.IsZero() && time.Since(w.last) < upkeepEvery) {
 		return
 	}
 	w.last = time.Now()
@@ -99,7 +99,7 @@ func (w *chores) once(ctx, hard context.Context, mine func() bool) {
 }
 
 // ages looks at the times of the READY rows.
-func (w *chores) ages(hard context.Context) {
+func (w *upkeep) ages(hard context.Context) {
 	call, cancel := context.WithTimeout(hard, storeTimeout)
 	defer cancel()
 	stats, err := w.c.cfg.Store.Stats(call, "")
@@ -115,7 +115,7 @@ func (w *chores) ages(hard context.Context) {
 
 // clock tells, once, of a database whose clock has gone back: until it is again where it
 // was, rows stored before wait for longer than they should, and no age shows it.
-func (w *chores) clock(stats []model.Stats) {
+func (w *upkeep) clock(stats []model.Stats) {
 	var most model.Stats
 	for _, s := range stats {
 		if s.Ahead > most.Ahead {
@@ -131,20 +131,20 @@ func (w *chores) clock(stats []model.Stats) {
 		"has caught up, and look younger than they are; see to its time service", most.Ahead.Round(time.Second))
 	w.c.log.Error("database clock behind", "service", most.Service, "ahead", most.Ahead, "text", text)
 	now := time.Now()
-	w.c.notice(Alert{
+	w.c.raise(Alert{
 		Kind: model.AlertClock, Service: most.Service, Text: text, Count: int(most.Ready), First: now, Last: now,
 	})
 }
 
 // oldest tells of services whose oldest READY row has waited for too long.
-func (w *chores) oldest(stats []model.Stats) {
+func (w *upkeep) oldest(stats []model.Stats) {
 	now := time.Now()
 	for i := range stats {
 		s := &stats[i]
 		if s.OldestReady <= w.c.cfg.OldestReady {
 			continue
 		}
-		w.c.notice(Alert{
+		w.c.raise(Alert{
 			Kind: model.AlertOldest, Service: s.Service, Count: int(s.Ready),
 			Text:  fmt.Sprintf("the oldest READY message has waited for %v", s.OldestReady.Round(time.Second)),
 			First: now.Add(-s.OldestReady), Last: now,
@@ -153,12 +153,12 @@ func (w *chores) oldest(stats []model.Stats) {
 }
 
 // purge deletes what is too old, and alerts that count no more.
-func (w *chores) purge(ctx, hard context.Context, mine func() bool) {
+func (w *upkeep) purge(ctx, hard context.Context, mine func() bool) {
 	cfg := &w.c.cfg
 	w.purgeBy(ctx, mine, "alerts", func() (int, error) {
 		call, cancel := context.WithTimeout(hard, storeTimeout)
 		defer cancel()
-		return cfg.Store.SweepOwed(call, purgeRows)
+		return cfg.Store.SweepAlerts(call, purgeRows)
 	})
 	if cfg.EventRetention > 0 {
 		w.purgeBy(ctx, mine, "events", func() (int, error) {
@@ -176,7 +176,7 @@ func (w *chores) purge(ctx, hard context.Context, mine func() bool) {
 	}
 }
 
-func (w *chores) purgeBy(ctx context.Context, mine func() bool, what string, purge func() (int, error)) {
+func (w *upkeep) purgeBy(ctx context.Context, mine func() bool, what string, purge func() (int, error)) {
 	total := 0
 	for i := 0; i < purgeBatches && mine(); i++ {
 		n, err := purge()
@@ -195,9 +195,9 @@ func (w *chores) purgeBy(ctx context.Context, mine func() bool, what string, pur
 	}
 }
 
-func (w *chores) failed(ctx context.Context, op string, err error) {
+func (w *upkeep) failed(ctx context.Context, op string, err error) {
 	w.c.cfg.Observer.StoreError(op, err)
 	if ctx.Err() == nil {
-		w.c.log.Warn("chore failed", "op", op, "error", err)
+		w.c.log.Warn("upkeep failed", "op", op, "error", err)
 	}
 }

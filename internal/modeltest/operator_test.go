@@ -1,4 +1,4 @@
-package walk_test
+package modeltest_test
 
 import (
 	"errors"
@@ -10,8 +10,8 @@ import (
 )
 
 // act names one row, as an operator does from a list that is already old.
-func act(id string, status model.Status) model.Act {
-	return model.Act{
+func act(id string, status model.Status) model.OperatorAct {
+	return model.OperatorAct{
 		Selection: model.Selection{IDs: []string{id}, Filter: model.Filter{Status: status}}, Actor: "operator",
 	}
 }

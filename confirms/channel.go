@@ -11,20 +11,20 @@ import (
 	"github.com/transmsg/transmsg/model"
 )
 
-// role is what a connection and its lanes are for: publishing side by side, or one suspect
+// role is what a connection and its channels are for: publishing side by side, or one suspect
 // at a time. It outlives connections, and so do the sends in its queue.
 type role struct {
 	name     string
 	queue    chan *pending // capacity MaxPending: whoever reserved has room
-	gate     *toggle       // off: what is queued is deferred, and nothing is sent
+	gate     *flag         // off: what is queued is deferred, and nothing is sent
 	channels int           // of one connection
 	window   int
 	alone    bool // an exception on the channel or connection is the fault of the one send on it
 }
 
-// lane is one channel in confirm mode. Its sender goroutine (run) alone publishes on it;
+// channel is one channel in confirm mode. Its sender goroutine (run) alone publishes on it;
 // its tracker goroutine (track.go) alone reads what the broker says of it.
-type lane struct {
+type channel struct {
 	se      *session
 	role    *role
 	ch      *amqp.Channel
@@ -47,17 +47,17 @@ type lane struct {
 
 	// The tracker's own:
 	returned  map[string]amqp.Return // read and not yet matched
-	limbo     []*pending             // resolved by a close, not by the broker
+	undecided []*pending             // resolved by a close, not by the broker
 	isRetired bool
 	stalled   bool          // it answers nothing of several routes
 	behind    *share        // the route whose overdue send nothing newer has overtaken
 	behindAt  time.Duration // when that was sent
 }
 
-// openLane opens a channel; confirm mode is part of opening it.
-func (se *session) openLane() (*lane, error) {
+// openChannel opens a channel; confirm mode is part of opening it.
+func (se *session) openChannel() (*channel, error) {
 	r := se.role
-	l := &lane{
+	c := &channel{
 		se: se, role: r,
 		returns: make(chan amqp.Return, r.window),
 		closes:  make(chan *amqp.Error, 1),
@@ -72,149 +72,149 @@ func (se *session) openLane() (*lane, error) {
 	if err != nil {
 		return nil, err
 	}
-	ch.NotifyReturn(l.returns)
-	ch.NotifyClose(l.closes)
+	ch.NotifyReturn(c.returns)
+	ch.NotifyClose(c.closes)
 	if err := ch.Confirm(false); err != nil {
 		return nil, err
 	}
-	l.ch = ch
-	return l, nil
+	c.ch = ch
+	return c, nil
 }
 
 // run sends from the role's queue until the channel is dead or retired or the session is
 // over.
-func (l *lane) run() {
-	defer close(l.ended)
-	defer l.requeueParked()
+func (c *channel) run() {
+	defer close(c.ended)
+	defer c.requeueParked()
 	for {
-		l.unpark()
-		// A lane without a slot leaves the queue to the others.
-		queue := l.role.queue
-		if !l.hasSlot() {
+		c.unpark()
+		// A channel without a slot leaves the queue to the others.
+		queue := c.role.queue
+		if !c.hasSlot() {
 			queue = nil
 		}
 		select {
-		case <-l.dead:
+		case <-c.dead:
 			return
-		case <-l.retired:
+		case <-c.retired:
 			return
-		case <-l.se.over:
+		case <-c.se.over:
 			return
-		case <-l.freed:
-		case <-l.gateOff():
+		case <-c.freed:
+		case <-c.gateOff():
 		case p := <-queue:
-			l.send(p)
+			c.send(p)
 		}
 	}
 }
 
-func (l *lane) hasSlot() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.win.slots() < l.limit()
+func (c *channel) hasSlot() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.win.slots() < c.limit()
 }
 
 // send publishes p, or gives it its outcome, or hands it on.
-func (l *lane) send(p *pending) {
-	if !l.sendable(p) || !l.admit(p) {
+func (c *channel) send(p *pending) {
+	if !c.sendable(p) || !c.admit(p) {
 		return
 	}
 	// The last look before the library call: nothing is sent through a closed gate or
 	// after the time in which the row is ours.
-	if now := time.Now(); !l.role.gate.get() || p.late(now) {
-		l.free(p)
-		p.deferred(l.se.s.whyNotSent(l.role))
+	if now := time.Now(); !c.role.gate.get() || p.late(now) {
+		c.free(p)
+		p.deferred(c.se.s.whyNotSent(c.role))
 		return
 	}
 	m := p.Message
-	p.sentAt = l.se.clock.now()
-	dc, err := l.ch.PublishWithDeferredConfirm(m.Exchange, m.RoutingKey, !m.AllowUnroutable, false, publishing(m))
+	p.sentAt = c.se.clock.now()
+	dc, err := c.ch.PublishWithDeferredConfirm(m.Exchange, m.RoutingKey, !m.AllowUnroutable, false, publishing(m))
 	if err != nil {
-		l.free(p)
-		l.publishFailed(p, err)
+		c.free(p)
+		c.publishFailed(p, err)
 		return
 	}
-	l.mu.Lock()
+	c.mu.Lock()
 	p.dc = dc
-	l.win.sent(p)
-	wake := l.idle
-	l.idle = false
-	l.mu.Unlock()
+	c.win.sent(p)
+	wake := c.idle
+	c.idle = false
+	c.mu.Unlock()
 	if wake {
-		signal(l.work)
+		signal(c.work)
 	}
 }
 
 // sendable checks what would close the channel or connection under the neighbours.
-func (l *lane) sendable(p *pending) bool {
-	limits := model.Limits{MaxBody: math.MaxInt, FrameMax: l.se.frameMax}
+func (c *channel) sendable(p *pending) bool {
+	limits := model.Limits{MaxBody: math.MaxInt, FrameMax: c.se.frameMax}
 	if err := model.Check(p.Message, limits); err != nil {
 		p.finish(model.Outcome{
 			Kind: model.Refused, Code: model.CodeInvalid, Text: model.CleanText(err.Error()), Permanent: true,
 		})
 		return false
 	}
-	if why, waits := l.se.s.admit(p); waits {
+	if why, waits := c.se.s.admit(p); waits {
 		p.finish(why)
 		return false
-	} else if p.role != l.role { // it has become a probe
-		l.se.s.requeue(p)
+	} else if p.role != c.role { // it has become a probe
+		c.se.s.requeue(p)
 		return false
 	}
-	if n := l.se.s.largest.Load(); n > 0 && p.size() > n && !l.role.alone {
+	if n := c.se.s.largest.Load(); n > 0 && p.size() > n && !c.role.alone {
 		// The broker will close its channel. It is still the broker that decides, and
 		// alone no neighbour loses its confirm by it.
-		p.role = l.se.s.quarantine
-		l.se.s.requeue(p)
+		p.role = c.se.s.quarantine
+		c.se.s.requeue(p)
 		return false
 	}
-	switch state, text := l.se.exchanges.ask(p); state {
+	switch state, text := c.se.exchanges.ask(p); state {
 	case exchangeKnown:
 		return true
 	case exchangeMissing:
 		p.finish(model.Outcome{Kind: model.Refused, Code: model.CodeNotFound, Text: text})
 	case exchangeGateClosed:
-		p.deferred(l.se.s.whyNotSent(l.role))
+		p.deferred(c.se.s.whyNotSent(c.role))
 	case exchangeAsked: // parked: it comes back through the queue
 	}
 	return false
 }
 
 // admit waits for a slot of the window and for room on the wire.
-func (l *lane) admit(p *pending) bool {
+func (c *channel) admit(p *pending) bool {
 	for {
-		slow := l.se.wire.Full()
+		slow := c.se.wire.Full()
 		if slow == nil {
-			a, s := l.tryAdmit(p)
+			a, s := c.tryAdmit(p)
 			switch a {
 			case admitted:
-				l.se.inFlight.Add(1)
+				c.se.inFlight.Add(1)
 				return true
 			case duplicate:
 				o := notSent("the same id is in flight on this channel")
-				o.Wait = l.se.s.cfg.ProbeDelay
+				o.Wait = c.se.s.cfg.ProbeDelay
 				p.finish(o)
 				return false
 			case crowded:
-				l.park(p, s)
+				c.park(p, s)
 				return false
 			case silent:
-				l.silence(p)
+				c.silence(p)
 				return false
 			case full:
 			}
 		}
 		select {
 		case <-slow:
-		case <-l.freed:
-		case <-l.role.gate.whenOff():
-			p.deferred(l.se.s.whyNotSent(l.role))
+		case <-c.freed:
+		case <-c.role.gate.whenOff():
+			p.deferred(c.se.s.whyNotSent(c.role))
 			return false
-		case <-l.dead:
-			l.se.s.requeue(p)
+		case <-c.dead:
+			c.se.s.requeue(p)
 			return false
-		case <-l.retired:
-			l.se.s.requeue(p)
+		case <-c.retired:
+			c.se.s.requeue(p)
 			return false
 		}
 	}
@@ -222,44 +222,44 @@ func (l *lane) admit(p *pending) bool {
 
 // tryAdmit takes a slot of the window and of the route's share. A probe needs none of the
 // share, and nothing goes before what is parked.
-func (l *lane) tryAdmit(p *pending) (admission, *share) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	s := l.shares.of(routeOf(p))
+func (c *channel) tryAdmit(p *pending) (admission, *share) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s := c.shares.of(routeOf(p))
 	if len(s.parked) > 0 && !p.unparked {
 		return crowded, s
 	}
 	if p.probe == nil {
-		if a := l.shares.admit(s); a != admitted {
+		if a := c.shares.admit(s); a != admitted {
 			return a, s
 		}
 	}
-	a := l.win.admit(p.Message.ID, p.size(), l.limit())
+	a := c.win.admit(p.Message.ID, p.size(), c.limit())
 	if a == admitted {
 		p.share = s
-		l.shares.take(s, l.se.clock.now)
+		c.shares.take(s, c.se.clock.now)
 	}
 	return a, s
 }
 
 // limit is the window in force: one while a canary is out, half of it while a channel answers
 // nothing.
-func (l *lane) limit() int {
-	if l.se.canary.Load() {
+func (c *channel) limit() int {
+	if c.se.canary.Load() {
 		return 1
 	}
-	if l.se.stalled.Load() > 0 {
-		return max(1, l.win.max/2)
+	if c.se.stalled.Load() > 0 {
+		return max(1, c.win.max/2)
 	}
-	return l.win.max
+	return c.win.max
 }
 
-func (l *lane) free(p *pending) {
-	l.mu.Lock()
-	l.win.free(p.Message.ID, p.size())
-	l.shares.free(p)
-	l.mu.Unlock()
-	l.se.inFlight.Add(-1)
+func (c *channel) free(p *pending) {
+	c.mu.Lock()
+	c.win.free(p.Message.ID, p.size())
+	c.shares.free(p)
+	c.mu.Unlock()
+	c.se.inFlight.Add(-1)
 }
 
 // publishFailed handles an error of the library call. All of them are certain not to have
@@ -268,7 +268,7 @@ func (l *lane) free(p *pending) {
 // (see wire.Write) and the library reports the last one of the message, so what may be out
 // is at most a part of it, and an incomplete message is none. Messages that were taken by
 // the wire and not written are the tracker's: they end as unknown.
-func (l *lane) publishFailed(p *pending, err error) {
+func (c *channel) publishFailed(p *pending, err error) {
 	if invalid := table(p.Message.Headers).Validate(); invalid != nil {
 		p.finish(model.Outcome{
 			Kind: model.Refused, Code: model.CodeInvalid, Permanent: true,
@@ -277,13 +277,13 @@ func (l *lane) publishFailed(p *pending, err error) {
 		return
 	}
 	if !errors.Is(err, amqp.ErrClosed) {
-		l.se.kill("write: " + err.Error())
+		c.se.kill("write: " + err.Error())
 	}
-	l.se.s.requeue(p) // the next channel sends it, or the gate closes and it is deferred
+	c.se.s.requeue(p) // the next channel sends it, or the gate closes and it is deferred
 	// Nothing more can be sent here; do not take the next one to find out again.
 	select {
-	case <-l.dead:
-	case <-l.se.over:
+	case <-c.dead:
+	case <-c.se.over:
 	}
 }
 

@@ -8,15 +8,15 @@ import (
 	"github.com/transmsg/transmsg/model"
 )
 
-// maxNotices bounds the groups of notices in memory; beyond it they are told by service and
+// maxConditions bounds the groups of conditions in memory; beyond it they are told by service and
 // cause alone.
-const maxNotices = 1000
+const maxConditions = 1000
 
-// notices are one sink's alerts that stand in no table: rows of a newer version, broken
-// exchanges, rows that wait for long. Whoever notices adds and never waits; run delivers,
+// conditions are one sink's alerts that stand in no table: rows of a newer version, broken
+// exchanges, rows that wait for long. Whoever sees one adds and never waits; run delivers,
 // one alert per group and window. They die with the process: their causes show again, or
 // as rows that wait for long.
-type notices struct {
+type conditions struct {
 	cfg  *Config
 	sink *sink
 
@@ -25,19 +25,19 @@ type notices struct {
 }
 
 // add notes one alert.
-func (n *notices) add(a Alert) {
+func (n *conditions) add(a Alert) {
 	a.Instance = n.cfg.Owner
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	g := groupOf(&a)
-	if n.pending[g] == nil && len(n.pending) >= maxNotices {
+	if n.pending[g] == nil && len(n.pending) >= maxConditions {
 		g = g.widened(oneService)
 	}
 	n.put(g, &a)
 }
 
 // put merges an alert into its group; n.mu is held.
-func (n *notices) put(g group, a *Alert) {
+func (n *conditions) put(g group, a *Alert) {
 	if have := n.pending[g]; have != nil {
 		merge(have, a)
 		return
@@ -46,7 +46,7 @@ func (n *notices) put(g group, a *Alert) {
 }
 
 // run delivers until draining ends, and then once more.
-func (n *notices) run(draining, hard context.Context) {
+func (n *conditions) run(draining, hard context.Context) {
 	for sleep(draining, n.cfg.alertEvery()) {
 		n.flush(hard)
 	}
@@ -54,7 +54,7 @@ func (n *notices) run(draining, hard context.Context) {
 }
 
 // flush delivers what may go out now. The first failure ends it.
-func (n *notices) flush(hard context.Context) {
+func (n *conditions) flush(hard context.Context) {
 	for hard.Err() == nil && n.sink.rest() <= 0 {
 		x, parts := n.next()
 		if x == nil {
@@ -69,7 +69,7 @@ func (n *notices) flush(hard context.Context) {
 }
 
 // next takes out an alert whose window is closed, with what it was folded from.
-func (n *notices) next() (*folded, map[group]*Alert) {
+func (n *conditions) next() (*folded, map[group]*Alert) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if len(n.pending) == 0 {
@@ -80,7 +80,7 @@ func (n *notices) next() (*folded, map[group]*Alert) {
 		alerts, groups = append(alerts, a), append(groups, g)
 	}
 	for _, x := range n.sink.inOrder(fold(n.sink.windows.opened(), alerts, groups)) {
-		if closed, _ := n.sink.windows.closed(x.group); !closed {
+		if over, _ := n.sink.windows.over(x.group); !over {
 			continue
 		}
 		parts := map[group]*Alert{}
@@ -94,7 +94,7 @@ func (n *notices) next() (*folded, map[group]*Alert) {
 }
 
 // putBack keeps what was not accepted, with what was added meanwhile.
-func (n *notices) putBack(parts map[group]*Alert) {
+func (n *conditions) putBack(parts map[group]*Alert) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for g, a := range parts {

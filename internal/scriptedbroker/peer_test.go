@@ -1,4 +1,4 @@
-package amqppeer_test
+package scriptedbroker_test
 
 import (
 	"bytes"
@@ -13,14 +13,14 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 	"go.uber.org/goleak"
 
-	"github.com/transmsg/transmsg/internal/amqppeer"
+	"github.com/transmsg/transmsg/internal/scriptedbroker"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-func newPeer(t *testing.T, options amqppeer.Options) *amqppeer.Peer {
+func newPeer(t *testing.T, options scriptedbroker.Options) *scriptedbroker.Peer {
 	t.Helper()
-	p, err := amqppeer.New(options)
+	p, err := scriptedbroker.New(options)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -32,7 +32,7 @@ func newPeer(t *testing.T, options amqppeer.Options) *amqppeer.Peer {
 	return p
 }
 
-func dial(t *testing.T, p *amqppeer.Peer) (*amqp.Connection, *amqppeer.Conn) {
+func dial(t *testing.T, p *scriptedbroker.Peer) (*amqp.Connection, *scriptedbroker.Conn) {
 	t.Helper()
 	client, err := amqp.Dial(p.URL())
 	if err != nil {
@@ -70,7 +70,7 @@ func publish(t *testing.T, ch *amqp.Channel, id string, body []byte) *amqp.Defer
 	return dc
 }
 
-func next(t *testing.T, p *amqppeer.Peer) *amqppeer.Publish {
+func next(t *testing.T, p *scriptedbroker.Peer) *scriptedbroker.Publish {
 	t.Helper()
 	m, err := p.NextPublish(t.Context())
 	if err != nil {
@@ -88,7 +88,7 @@ func must(t *testing.T, err error) {
 
 func TestPublishIsHandedOverWhole(t *testing.T) {
 	t.Parallel()
-	p := newPeer(t, amqppeer.Options{})
+	p := newPeer(t, scriptedbroker.Options{})
 	client, server := dial(t, p)
 	ch := confirming(t, client)
 	for i, size := range []int{0, 1, 131064, 300_000} { // None, one, a full frame, several.
@@ -99,7 +99,7 @@ func TestPublishIsHandedOverWhole(t *testing.T) {
 			t.Errorf("size %d: %d bytes arrived", size, len(got.Body))
 		}
 		got.Conn, got.Body, got.Header = nil, nil, nil
-		want := &amqppeer.Publish{
+		want := &scriptedbroker.Publish{
 			Channel: 1, Tag: uint64(i + 1), Exchange: "x", RoutingKey: "k", Mandatory: true,
 			MessageID: fmt.Sprint("id-", i),
 		}
@@ -117,11 +117,11 @@ func TestPublishIsHandedOverWhole(t *testing.T) {
 
 func TestAcksInAnyOrder(t *testing.T) {
 	t.Parallel()
-	p := newPeer(t, amqppeer.Options{})
+	p := newPeer(t, scriptedbroker.Options{})
 	client, _ := dial(t, p)
 	ch := confirming(t, client)
 	var sent []*amqp.DeferredConfirmation
-	var got []*amqppeer.Publish
+	var got []*scriptedbroker.Publish
 	for i := range 5 {
 		sent = append(sent, publish(t, ch, fmt.Sprint(i), nil))
 		got = append(got, next(t, p))
@@ -146,7 +146,7 @@ func TestAcksInAnyOrder(t *testing.T) {
 
 func TestReturnEchoesTheMessage(t *testing.T) {
 	t.Parallel()
-	p := newPeer(t, amqppeer.Options{})
+	p := newPeer(t, scriptedbroker.Options{})
 	client, _ := dial(t, p)
 	ch := confirming(t, client)
 	returns := ch.NotifyReturn(make(chan amqp.Return, 1))
@@ -175,7 +175,7 @@ func TestReturnEchoesTheMessage(t *testing.T) {
 
 func TestCloseChannelLeavesTheOthers(t *testing.T) {
 	t.Parallel()
-	p := newPeer(t, amqppeer.Options{})
+	p := newPeer(t, scriptedbroker.Options{})
 	client, server := dial(t, p)
 	bad, good := confirming(t, client), confirming(t, client)
 	closed := bad.NotifyClose(make(chan *amqp.Error, 1))
@@ -206,7 +206,7 @@ func TestCloseChannelLeavesTheOthers(t *testing.T) {
 
 func TestCloseConnectionAndCut(t *testing.T) {
 	t.Parallel()
-	p := newPeer(t, amqppeer.Options{})
+	p := newPeer(t, scriptedbroker.Options{})
 	client, server := dial(t, p)
 	closed := client.NotifyClose(make(chan *amqp.Error, 1))
 	must(t, server.Close(320, "CONNECTION_FORCED - bye"))
@@ -230,7 +230,7 @@ func TestCloseConnectionAndCut(t *testing.T) {
 
 func TestBlockedAndUnblocked(t *testing.T) {
 	t.Parallel()
-	p := newPeer(t, amqppeer.Options{})
+	p := newPeer(t, scriptedbroker.Options{})
 	client, server := dial(t, p)
 	blocked := client.NotifyBlocked(make(chan amqp.Blocking, 2))
 	must(t, server.Blocked("low on memory"))
@@ -245,7 +245,7 @@ func TestBlockedAndUnblocked(t *testing.T) {
 
 func TestDeclareByScript(t *testing.T) {
 	t.Parallel()
-	p := newPeer(t, amqppeer.Options{})
+	p := newPeer(t, scriptedbroker.Options{})
 	client, _ := dial(t, p)
 	declare := func() error {
 		ch, err := client.Channel()
@@ -267,7 +267,7 @@ func TestDeclareByScript(t *testing.T) {
 
 func TestStopReadingBlocksWritesWhileHeartbeatsGoOn(t *testing.T) {
 	t.Parallel()
-	p := newPeer(t, amqppeer.Options{Heartbeat: time.Second})
+	p := newPeer(t, scriptedbroker.Options{Heartbeat: time.Second})
 	raw, err := net.Dial("tcp", p.Addr())
 	must(t, err)
 	spy := &countingConn{Conn: raw, heartbeats: make(chan struct{}, 100)}
@@ -329,7 +329,7 @@ func (c *countingConn) Read(b []byte) (int, error) {
 
 func TestOnPublishScript(t *testing.T) {
 	t.Parallel()
-	p := newPeer(t, amqppeer.Options{OnPublish: func(m *amqppeer.Publish) {
+	p := newPeer(t, scriptedbroker.Options{OnPublish: func(m *scriptedbroker.Publish) {
 		if m.Tag%3 == 0 {
 			_ = m.Nack(false)
 			return
@@ -352,7 +352,7 @@ func TestOnPublishScript(t *testing.T) {
 
 func TestUnknownMethodEndsTheConnection(t *testing.T) {
 	t.Parallel()
-	p := newPeer(t, amqppeer.Options{})
+	p := newPeer(t, scriptedbroker.Options{})
 	client, _ := dial(t, p)
 	ch, err := client.Channel()
 	must(t, err)
@@ -365,7 +365,7 @@ func TestUnknownMethodEndsTheConnection(t *testing.T) {
 
 func TestOptionsAreRefused(t *testing.T) {
 	t.Parallel()
-	if _, err := amqppeer.New(amqppeer.Options{Heartbeat: 1500 * time.Millisecond}); err == nil {
+	if _, err := scriptedbroker.New(scriptedbroker.Options{Heartbeat: 1500 * time.Millisecond}); err == nil {
 		t.Error("a heartbeat that AMQP cannot carry was accepted")
 	}
 }

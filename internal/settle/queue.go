@@ -15,10 +15,10 @@ const (
 	closeGrace = 2 * time.Second
 )
 
-// lane is a queue with one writer goroutine that lives while there is work. Items leave
+// queue is a queue with one writer goroutine that lives while there is work. Items leave
 // in batches and stay in the queue until their write has succeeded. An item that cannot
 // be written goes behind the others: it must not hold them up.
-type lane[T any] struct {
+type queue[T any] struct {
 	linger time.Duration
 	// write returns the items of the batch that must be written again, with the reason.
 	// An error without items means the whole batch.
@@ -32,7 +32,7 @@ type lane[T any] struct {
 	kick    chan struct{}   // ends a linger early: a batch is full, or somebody waits
 	hurry   int             // flushes and closes in progress
 	changed chan struct{}   // closed and replaced after each write; ends waits
-	ctx     context.Context //nolint:containedctx // the lane outlives any caller's context; close ends it
+	ctx     context.Context //nolint:containedctx // the queue outlives any caller's context; close ends it
 	cancel  context.CancelFunc
 	idle    chan struct{} // closed while no writer runs; replaced when one starts
 }
@@ -43,7 +43,7 @@ type entry[T any] struct {
 	seq  uint64
 }
 
-func (l *lane[T]) init(linger time.Duration, write func(context.Context, []T) ([]T, error)) {
+func (l *queue[T]) init(linger time.Duration, write func(context.Context, []T) ([]T, error)) {
 	l.linger, l.write = linger, write
 	l.kick = make(chan struct{}, 1)
 	l.changed = make(chan struct{})
@@ -52,7 +52,7 @@ func (l *lane[T]) init(linger time.Duration, write func(context.Context, []T) ([
 	l.ctx, l.cancel = context.WithCancel(context.Background())
 }
 
-func (l *lane[T]) add(item T) {
+func (l *queue[T]) add(item T) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.closed {
@@ -70,16 +70,16 @@ func (l *lane[T]) add(item T) {
 	}
 }
 
-func (l *lane[T]) pending() int {
+func (l *queue[T]) pending() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return len(l.items)
 }
 
-// run writes batches until the queue is empty or the lane is closed for good. After a
+// run writes batches until the queue is empty or the queue is closed for good. After a
 // failure the batches shrink down to single items, so that one that cannot be written is
 // soon alone, and grow again with every success.
-func (l *lane[T]) run() {
+func (l *queue[T]) run() {
 	failures, size := 0, maxBatch
 	for {
 		batch, ok := l.next(size)
@@ -104,7 +104,7 @@ func (l *lane[T]) run() {
 }
 
 // next returns the items to write now, after a linger where the batch is not full.
-func (l *lane[T]) next(size int) ([]T, bool) {
+func (l *queue[T]) next(size int) ([]T, bool) {
 	l.mu.Lock()
 	wait := l.linger > 0 && len(l.items) > 0 && len(l.items) < size && l.hurry == 0
 	l.mu.Unlock()
@@ -126,7 +126,7 @@ func (l *lane[T]) next(size int) ([]T, bool) {
 }
 
 // done takes the batch off the front of the queue and puts what is left to its end.
-func (l *lane[T]) done(batch []T, n int, left []T) {
+func (l *queue[T]) done(batch []T, n int, left []T) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	// What is left gets the oldest places of its batch: a flush then waits for at least
@@ -145,13 +145,13 @@ func (l *lane[T]) done(batch []T, n int, left []T) {
 	l.changed = make(chan struct{})
 }
 
-func (l *lane[T]) backoff(failures int) {
+func (l *queue[T]) backoff(failures int) {
 	d := min(10*time.Millisecond<<min(failures, 10), retryMax)
 	l.sleep(d/2 + rand.N(d/2))
 }
 
-// sleep waits for d, a kick or the end of the lane.
-func (l *lane[T]) sleep(d time.Duration) {
+// sleep waits for d, a kick or the end of the queue.
+func (l *queue[T]) sleep(d time.Duration) {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
@@ -161,7 +161,7 @@ func (l *lane[T]) sleep(d time.Duration) {
 	}
 }
 
-func (l *lane[T]) wake() {
+func (l *queue[T]) wake() {
 	select {
 	case l.kick <- struct{}{}:
 	default:

@@ -1,4 +1,4 @@
-package walk_test
+package modeltest_test
 
 import "github.com/transmsg/transmsg/model"
 

@@ -8,16 +8,16 @@ import (
 	"github.com/transmsg/transmsg/compensator"
 )
 
-// careOptions are the settings of what the daemon does beside sending: how it returns
+// upkeepOptions are the settings of what the daemon does beside sending: how it returns
 // after an outage, when it tells people, and what it deletes by age.
-type careOptions struct {
+type upkeepOptions struct {
 	slowStart                     time.Duration
 	alertWindow, oldestReady      time.Duration
 	eventRetention, deadRetention time.Duration
 	environment, operatorConfig   string
 }
 
-func (o *careOptions) bind(set *pflag.FlagSet) {
+func (o *upkeepOptions) bind(set *pflag.FlagSet) {
 	set.DurationVar(&o.slowStart, "slow-start", compensator.DefaultSlowStart,
 		"how long the rate climbs after an outage of the broker, from a tenth of --rate; 0 is at once")
 	set.DurationVar(&o.alertWindow, "alert-window", compensator.DefaultAlertWindow,
@@ -34,7 +34,7 @@ func (o *careOptions) bind(set *pflag.FlagSet) {
 
 // apply checks the settings by their flags' names and puts them into cfg. The library's
 // word for none is -1 where its zero is the default.
-func (o *careOptions) apply(cfg *compensator.Config) error {
+func (o *upkeepOptions) apply(cfg *compensator.Config) error {
 	cfg.Environment, cfg.OperatorConfig = o.environment, o.operatorConfig
 	for _, f := range [...]struct {
 		flag       string

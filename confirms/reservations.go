@@ -10,7 +10,7 @@ import (
 
 // room counts what is reserved or sent and not done, and grants it while the engine
 // is ready.
-type room struct {
+type reservations struct {
 	maxN     int
 	maxBytes int64
 
@@ -29,12 +29,12 @@ type waiter struct {
 	err     error
 }
 
-func (r *room) fits(n int, bytes int64) bool {
+func (r *reservations) fits(n int, bytes int64) bool {
 	return r.ready && !r.closed && r.n+n <= r.maxN && r.bytes+bytes <= r.maxBytes
 }
 
 // try takes room at once, or not. Whoever waits comes first.
-func (r *room) try(n int, bytes int64) bool {
+func (r *reservations) try(n int, bytes int64) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if len(r.waiters) > 0 || !r.fits(n, bytes) {
@@ -45,7 +45,7 @@ func (r *room) try(n int, bytes int64) bool {
 	return true
 }
 
-func (r *room) wait(ctx context.Context, n int, bytes int64) error {
+func (r *reservations) wait(ctx context.Context, n int, bytes int64) error {
 	if n < 0 || bytes < 0 || n > r.maxN || bytes > r.maxBytes {
 		return fmt.Errorf("%d messages with %d bytes can never fit: MaxPending is %d, MaxPendingBytes %d",
 			n, bytes, r.maxN, r.maxBytes)
@@ -73,7 +73,7 @@ func (r *room) wait(ctx context.Context, n int, bytes int64) error {
 }
 
 // abandon takes w off the list; a grant that came first is given back.
-func (r *room) abandon(w *waiter, cause error) error {
+func (r *reservations) abandon(w *waiter, cause error) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for i, other := range r.waiters {
@@ -91,7 +91,7 @@ func (r *room) abandon(w *waiter, cause error) error {
 	return cause
 }
 
-func (r *room) release(n int, bytes int64) {
+func (r *reservations) release(n int, bytes int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.n -= n
@@ -101,14 +101,14 @@ func (r *room) release(n int, bytes int64) {
 	}
 }
 
-func (r *room) setReady(ready bool) {
+func (r *reservations) setReady(ready bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.ready = ready
 	r.grant()
 }
 
-func (r *room) close() {
+func (r *reservations) close() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.closed = true
@@ -120,7 +120,7 @@ func (r *room) close() {
 }
 
 // grant serves waiters in order while the first one fits. Called with mu held.
-func (r *room) grant() {
+func (r *reservations) grant() {
 	for len(r.waiters) > 0 && r.fits(r.waiters[0].n, r.waiters[0].bytes) {
 		w := r.waiters[0]
 		r.waiters = r.waiters[1:]
@@ -130,7 +130,7 @@ func (r *room) grant() {
 	}
 }
 
-func (r *room) used() (n int, bytes int64) {
+func (r *reservations) used() (n int, bytes int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.n, r.bytes

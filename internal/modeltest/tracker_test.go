@@ -1,4 +1,4 @@
-package walk_test
+package modeltest_test
 
 import (
 	"context"
@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/transmsg/transmsg/confirms"
-	"github.com/transmsg/transmsg/internal/amqppeer"
+	"github.com/transmsg/transmsg/internal/scriptedbroker"
 	"github.com/transmsg/transmsg/model"
 )
 
@@ -51,19 +51,19 @@ func (h *told) count() int {
 // protocol allows.
 type tracker struct {
 	ctx    context.Context //nolint:containedctx // of the test, for the actions that rapid calls
-	peer   *amqppeer.Peer
-	conn   *amqppeer.Conn
+	peer   *scriptedbroker.Peer
+	conn   *scriptedbroker.Conn
 	sender *confirms.Sender
-	open   []*amqppeer.Publish // on the wire and not answered, in order
+	open   []*scriptedbroker.Publish // on the wire and not answered, in order
 	sends  map[string]*told
-	want   map[string][]model.Kind // what has been answered, and what that may mean
-	closed int                     // channels closed so far, for the exchange's name
+	want   map[string][]model.OutcomeKind // what has been answered, and what that may mean
+	closed int                            // channels closed so far, for the exchange's name
 }
 
 func newTracker(t *rapid.T) *tracker {
-	w := &tracker{ctx: t.Context(), sends: map[string]*told{}, want: map[string][]model.Kind{}}
+	w := &tracker{ctx: t.Context(), sends: map[string]*told{}, want: map[string][]model.OutcomeKind{}}
 	var err error
-	if w.peer, err = amqppeer.New(amqppeer.Options{}); err != nil {
+	if w.peer, err = scriptedbroker.New(scriptedbroker.Options{}); err != nil {
 		t.Fatal(err)
 	}
 	cfg, err := confirms.ParseURL(w.peer.URL())

@@ -97,7 +97,7 @@ func TestClockGoneBackRaisesOneAlert(t *testing.T) {
 	})
 }
 
-// A notice that the sink does not take is kept and told later, with what came meanwhile.
+// A condition that the sink does not take is kept and told later, with what came meanwhile.
 func TestNoticesAreKeptWhileTheSinkFails(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -184,7 +184,7 @@ func TestC66_Retention(t *testing.T) {
 	}
 }
 
-// A failing database, and -1, end no chore of the others.
+// A failing database, and -1, end no upkeep of the others'.
 func TestRetentionSurvivesErrors(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -1,4 +1,4 @@
-package amqppeer
+package scriptedbroker
 
 import (
 	"context"

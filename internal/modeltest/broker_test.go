@@ -1,4 +1,4 @@
-package walk_test
+package modeltest_test
 
 import (
 	"context"
@@ -6,14 +6,14 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/transmsg/transmsg/internal/amqppeer"
+	"github.com/transmsg/transmsg/internal/scriptedbroker"
 	"github.com/transmsg/transmsg/model"
 )
 
 // answered takes a message off the wire; its outcome must be one of kinds.
-func (w *tracker) answered(m *amqppeer.Publish, kinds ...model.Kind) {
+func (w *tracker) answered(m *scriptedbroker.Publish, kinds ...model.OutcomeKind) {
 	w.want[m.MessageID] = kinds
-	w.open = slices.DeleteFunc(w.open, func(x *amqppeer.Publish) bool { return x == m })
+	w.open = slices.DeleteFunc(w.open, func(x *scriptedbroker.Publish) bool { return x == m })
 }
 
 // drawOpen draws one of the messages on the wire, -1 when there is none.
@@ -65,7 +65,7 @@ func (w *tracker) returned(t *rapid.T) {
 	if rapid.Bool().Draw(t, "nack") {
 		kind, confirm = model.Nacked, w.open[i].Nack
 	}
-	back := map[*amqppeer.Publish]bool{}
+	back := map[*scriptedbroker.Publish]bool{}
 	for _, m := range concerned {
 		if back[m] = rapid.Bool().Draw(t, "back"); back[m] {
 			must(t, m.Return(312, "NO_ROUTE"))
@@ -84,8 +84,8 @@ func (w *tracker) returned(t *rapid.T) {
 // answerSome answers some of the messages on the wire and says what each of them then is,
 // if it was read before the end that follows at once. A nack just before a close may look
 // like one: that is the safe side.
-func (w *tracker) answerSome(t *rapid.T, among []*amqppeer.Publish) map[*amqppeer.Publish]model.Kind {
-	kinds := map[*amqppeer.Publish]model.Kind{}
+func (w *tracker) answerSome(t *rapid.T, among []*scriptedbroker.Publish) map[*scriptedbroker.Publish]model.OutcomeKind {
+	kinds := map[*scriptedbroker.Publish]model.OutcomeKind{}
 	for _, m := range among {
 		switch rapid.IntRange(0, 3).Draw(t, "answer") {
 		case 0:

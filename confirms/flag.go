@@ -5,21 +5,21 @@ import (
 	"sync/atomic"
 )
 
-// toggle is a switch that goroutines can wait for in a select. It starts off.
-type toggle struct {
+// flag is a switch that goroutines can wait for in a select. It starts off.
+type flag struct {
 	mu      sync.Mutex
 	isOn    atomic.Bool   // written with mu held
 	on, off chan struct{} // the one of the present state is closed
 }
 
-func newToggle() *toggle {
-	t := &toggle{on: make(chan struct{}), off: make(chan struct{})}
+func newFlag() *flag {
+	t := &flag{on: make(chan struct{}), off: make(chan struct{})}
 	close(t.off)
 	return t
 }
 
 // set reports whether it changed anything.
-func (t *toggle) set(on bool) bool {
+func (t *flag) set(on bool) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.isOn.Load() == on {
@@ -36,17 +36,17 @@ func (t *toggle) set(on bool) bool {
 	return true
 }
 
-func (t *toggle) get() bool { return t.isOn.Load() }
+func (t *flag) get() bool { return t.isOn.Load() }
 
 // whenOn returns a channel that is closed once the switch is on.
-func (t *toggle) whenOn() <-chan struct{} {
+func (t *flag) whenOn() <-chan struct{} {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.on
 }
 
 // whenOff returns a channel that is closed once the switch is off.
-func (t *toggle) whenOff() <-chan struct{} {
+func (t *flag) whenOff() <-chan struct{} {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.off

@@ -14,22 +14,22 @@ type owedLine struct{ due, since int64 }
 
 // owe notes that the alert of a row is owed, once in an epoch; s.mu is held.
 func (s *fakeStore) owe(kind model.AlertKind, r *model.TransMessage) {
-	k := model.OwedKey{ID: r.ID, Kind: kind, Epoch: r.Epoch}
+	k := model.AlertKey{ID: r.ID, Kind: kind, Epoch: r.Epoch}
 	if s.owes == nil {
-		s.owes = map[model.OwedKey]*owedLine{}
+		s.owes = map[model.AlertKey]*owedLine{}
 	}
 	if s.owes[k] == nil {
 		s.owes[k] = &owedLine{due: nowMS(), since: nowMS()}
 	}
 }
 
-func (s *fakeStore) ClaimOwed(_ context.Context, c model.DeadClaim) ([]model.OwedAlert, error) {
+func (s *fakeStore) ClaimAlerts(_ context.Context, c model.DeadClaim) ([]model.DueAlert, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.err != nil {
 		return nil, s.err
 	}
-	var out []model.OwedAlert
+	var out []model.DueAlert
 	for k, line := range s.owes {
 		r, ok := s.rows[k.ID]
 		if !ok || r.Epoch != k.Epoch || r.Status != model.Ready {
@@ -39,14 +39,14 @@ func (s *fakeStore) ClaimOwed(_ context.Context, c model.DeadClaim) ([]model.Owe
 		if line.due <= nowMS() && len(out) < c.MaxRows {
 			line.due = nowMS() + c.Lease.Milliseconds()
 			r.Payload = nil
-			out = append(out, model.OwedAlert{Kind: k.Kind, Row: r, Since: line.since})
+			out = append(out, model.DueAlert{Kind: k.Kind, Row: r, Since: line.since})
 		}
 	}
-	slices.SortFunc(out, func(a, b model.OwedAlert) int { return cmp.Compare(a.Row.ID, b.Row.ID) })
+	slices.SortFunc(out, func(a, b model.DueAlert) int { return cmp.Compare(a.Row.ID, b.Row.ID) })
 	return out, nil
 }
 
-func (s *fakeStore) MarkOwed(_ context.Context, keys []model.OwedKey, next time.Duration) (int, error) {
+func (s *fakeStore) MarkAlerts(_ context.Context, keys []model.AlertKey, next time.Duration) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.err != nil {
@@ -62,7 +62,7 @@ func (s *fakeStore) MarkOwed(_ context.Context, keys []model.OwedKey, next time.
 	return n, nil
 }
 
-func (s *fakeStore) SweepOwed(_ context.Context, most int) (int, error) {
+func (s *fakeStore) SweepAlerts(_ context.Context, most int) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	n := 0

@@ -19,22 +19,22 @@ const (
 	// alertBudget is how long after the claim alerts are still begun: a call and its mark
 	// take up to 15 s.
 	alertBudget = alertLease - alertTimeout - storeTimeout
-	// owedRows bounds the rows of one claim, owedMost those of one pass.
-	owedRows = 1000
-	owedMost = 20_000
+	// alertRows bounds the rows of one claim, alertMost those of one pass.
+	alertRows = 1000
+	alertMost = 20_000
 	// toldMost bounds the rows remembered that some sinks were told of and others not.
 	toldMost = 100_000
 	// alertedFor is when a row whose alert was accepted is due for the next: never.
 	alertedFor = 100 * 365 * 24 * time.Hour
 )
 
-// owed is one row whose alert some sink has not accepted yet. Of a DEAD one the kind is dead.
-type owed struct {
-	key   model.OwedKey
+// rowAlert is one row whose alert some sink has not accepted yet. Of a DEAD one the kind is dead.
+type rowAlert struct {
+	key   model.AlertKey
 	alert Alert
 }
 
-// owedAlerts raises the alerts of DEAD rows, and of READY ones that need a person. Which are owed
+// rowAlerts raises the alerts of DEAD rows, and of READY ones that need a person. Which are owed
 // is in the table, so nothing is lost when a process is killed: claim, send, mark, in this order.
 //
 //	killed after the claim    due again when the lease ends
@@ -45,11 +45,11 @@ type owed struct {
 // did is remembered in memory, so after a kill those may be told again. Rows of a group
 // whose window is open, or that are owed to a sink that rests, are not kept in memory: they
 // are made due for then.
-type owedAlerts struct {
+type rowAlerts struct {
 	cfg   *Config
 	log   *slog.Logger
 	sinks []*sink
-	told  map[model.OwedKey]partly // only rows that are owed to some sinks
+	told  map[model.AlertKey]partly // only rows that are owed to some sinks
 }
 
 // partly is what is remembered of a row that some sinks were told of.
@@ -59,7 +59,7 @@ type partly struct {
 }
 
 // pass does all that can be done now.
-func (o *owedAlerts) pass(hard context.Context, held func() bool) {
+func (o *rowAlerts) pass(hard context.Context, held func() bool) {
 	if !slices.ContainsFunc(o.sinks, func(s *sink) bool { return s.rest() <= 0 }) {
 		return // the rows stay due
 	}
@@ -69,25 +69,25 @@ func (o *owedAlerts) pass(hard context.Context, held func() bool) {
 	waits := make([][]time.Duration, len(o.sinks))
 	var all sync.WaitGroup
 	for i, s := range o.sinks {
-		all.Go(func() { waits[i] = s.tell(hard, may, rows, func(k model.OwedKey) bool { return o.wasTold(k, i) }) })
+		all.Go(func() { waits[i] = s.tell(hard, may, rows, func(k model.AlertKey) bool { return o.wasTold(k, i) }) })
 	}
 	all.Wait()
 	o.settle(hard, rows, waits)
 }
 
-func (o *owedAlerts) wasTold(key model.OwedKey, sink int) bool {
+func (o *rowAlerts) wasTold(key model.AlertKey, sink int) bool {
 	told := o.told[key].sinks
 	return told != nil && told[sink]
 }
 
 // settle marks the rows: those that every sink was told of are done, the others are due
 // when the first sink that was not may be told.
-func (o *owedAlerts) settle(hard context.Context, rows []owed, waits [][]time.Duration) {
+func (o *rowAlerts) settle(hard context.Context, rows []rowAlert, waits [][]time.Duration) {
 	if len(rows) == 0 {
 		o.forget()
 		return
 	}
-	due := map[time.Duration][]model.OwedKey{}
+	due := map[time.Duration][]model.AlertKey{}
 	for i, row := range rows {
 		next, told := alertedFor, make([]bool, len(o.sinks))
 		for s := range o.sinks {
@@ -109,7 +109,7 @@ func (o *owedAlerts) settle(hard context.Context, rows []owed, waits [][]time.Du
 }
 
 // forget drops rows that are overdue: replayed or discarded meanwhile, or another's.
-func (o *owedAlerts) forget() {
+func (o *rowAlerts) forget() {
 	for key, p := range o.told {
 		if time.Since(p.due) > 2*alertLease {
 			delete(o.told, key)
@@ -119,18 +119,18 @@ func (o *owedAlerts) forget() {
 
 // claim takes what is due. It stops where the next claim might outlast the first one's
 // lease.
-func (o *owedAlerts) claim(hard context.Context, held func() bool) []owed {
-	var out []owed
+func (o *rowAlerts) claim(hard context.Context, held func() bool) []rowAlert {
+	var out []rowAlert
 	since := time.Now()
-	for _, take := range []func(context.Context, model.DeadClaim) ([]owed, error){o.claimDead, o.claimReady} {
-		for len(out) < owedMost && held() && time.Since(since) < time.Second {
+	for _, take := range []func(context.Context, model.DeadClaim) ([]rowAlert, error){o.claimDead, o.claimReady} {
+		for len(out) < alertMost && held() && time.Since(since) < time.Second {
 			call, cancel := context.WithTimeout(hard, storeTimeout)
-			rows, err := take(call, model.DeadClaim{Owner: o.cfg.Owner, Lease: alertLease, MaxRows: owedRows})
+			rows, err := take(call, model.DeadClaim{Owner: o.cfg.Owner, Lease: alertLease, MaxRows: alertRows})
 			cancel()
 			if err != nil && hard.Err() == nil {
 				o.log.Warn("claim rows whose alert is owed", "error", err)
 			}
-			if out = append(out, rows...); len(rows) < owedRows {
+			if out = append(out, rows...); len(rows) < alertRows {
 				break
 			}
 		}
@@ -138,32 +138,32 @@ func (o *owedAlerts) claim(hard context.Context, held func() bool) []owed {
 	return out
 }
 
-func (o *owedAlerts) claimDead(ctx context.Context, c model.DeadClaim) ([]owed, error) {
+func (o *rowAlerts) claimDead(ctx context.Context, c model.DeadClaim) ([]rowAlert, error) {
 	rows, err := o.cfg.Store.ClaimDead(ctx, c)
 	if err != nil {
 		o.cfg.Observer.StoreError("claim-dead", err)
 	}
-	out := make([]owed, len(rows))
+	out := make([]rowAlert, len(rows))
 	for i := range rows {
-		out[i] = o.owed(model.AlertDead, &rows[i], rows[i].UpdatedAt)
+		out[i] = o.alertOf(model.AlertDead, &rows[i], rows[i].UpdatedAt)
 	}
 	return out, err
 }
 
-func (o *owedAlerts) claimReady(ctx context.Context, c model.DeadClaim) ([]owed, error) {
-	list, err := o.cfg.Store.ClaimOwed(ctx, c)
+func (o *rowAlerts) claimReady(ctx context.Context, c model.DeadClaim) ([]rowAlert, error) {
+	list, err := o.cfg.Store.ClaimAlerts(ctx, c)
 	if err != nil {
-		o.cfg.Observer.StoreError("claim-owed", err)
+		o.cfg.Observer.StoreError("claim-alerts", err)
 	}
-	out := make([]owed, len(list))
+	out := make([]rowAlert, len(list))
 	for i := range list {
-		out[i] = o.owed(list[i].Kind, &list[i].Row, list[i].Since)
+		out[i] = o.alertOf(list[i].Kind, &list[i].Row, list[i].Since)
 	}
 	return out, err
 }
 
 // owed is the alert of one row that has been in its state since then.
-func (o *owedAlerts) owed(kind model.AlertKind, row *model.TransMessage, since int64) owed {
+func (o *rowAlerts) alertOf(kind model.AlertKind, row *model.TransMessage, since int64) rowAlert {
 	at := time.UnixMilli(since)
 	a := Alert{
 		Kind: kind, Service: row.Service, Exchange: row.Exchange, RoutingKey: row.RoutingKey,
@@ -175,14 +175,14 @@ func (o *owedAlerts) owed(kind model.AlertKind, row *model.TransMessage, since i
 		a.Text = fmt.Sprintf("claimed alone %d times and not settled: it seems to end the "+
 			"process that sends it, and goes DEAD unless that stops", row.LoneClaims)
 	}
-	return owed{key: model.OwedKey{ID: row.ID, Kind: kind, Epoch: row.Epoch}, alert: a}
+	return rowAlert{key: model.AlertKey{ID: row.ID, Kind: kind, Epoch: row.Epoch}, alert: a}
 }
 
 // mark makes rows due for an alert after so long. Where that cannot be written their lease
 // does it.
-func (o *owedAlerts) mark(hard context.Context, keys []model.OwedKey, next time.Duration) {
+func (o *rowAlerts) mark(hard context.Context, keys []model.AlertKey, next time.Duration) {
 	var dead []model.RowKey
-	var ready []model.OwedKey
+	var ready []model.AlertKey
 	for _, k := range keys {
 		if k.Kind == model.AlertDead {
 			dead = append(dead, model.RowKey{ID: k.ID, Epoch: k.Epoch})
@@ -197,12 +197,12 @@ func (o *owedAlerts) mark(hard context.Context, keys []model.OwedKey, next time.
 		o.marked("mark-alerted", len(dead), err)
 	}
 	if len(ready) > 0 {
-		_, err := o.cfg.Store.MarkOwed(call, ready, next)
-		o.marked("mark-owed", len(ready), err)
+		_, err := o.cfg.Store.MarkAlerts(call, ready, next)
+		o.marked("mark-alerts", len(ready), err)
 	}
 }
 
-func (o *owedAlerts) marked(op string, rows int, err error) {
+func (o *rowAlerts) marked(op string, rows int, err error) {
 	if err != nil {
 		o.cfg.Observer.StoreError(op, err)
 		o.log.Warn("mark rows alerted", "rows", rows, "error", err)
@@ -212,7 +212,7 @@ func (o *owedAlerts) marked(op string, rows int, err error) {
 // tell raises the alerts of those rows that the sink was not told of, while may says so. It
 // returns for each row after how long it is to be tried again; 0 is never.
 func (s *sink) tell(
-	hard context.Context, may func() bool, rows []owed, told func(model.OwedKey) bool,
+	hard context.Context, may func() bool, rows []rowAlert, told func(model.AlertKey) bool,
 ) []time.Duration {
 	waits := make([]time.Duration, len(rows))
 	var alerts []*Alert
@@ -239,7 +239,7 @@ func (s *sink) tell(
 // tellOne raises one alert, if it may. It returns after how long its rows are to be tried
 // again; 0 is never.
 func (s *sink) tellOne(hard context.Context, may func() bool, x *folded) time.Duration {
-	if closed, wait := s.windows.closed(x.group); !closed {
+	if over, wait := s.windows.over(x.group); !over {
 		return wait
 	}
 	if s.rest() > 0 || !may() {
