@@ -148,7 +148,11 @@ func (c *channel) send(p *pending) {
 // sendable checks what would close the channel or connection under the neighbours.
 func (c *channel) sendable(p *pending) bool {
 	limits := model.Limits{MaxBody: math.MaxInt, FrameMax: c.se.frameMax}
-	if err := model.Check(p.Message, limits); err != nil {
+	check := model.Check
+	if p.Received {
+		check = model.CheckReceived
+	}
+	if err := check(p.Message, limits); err != nil {
 		p.finish(model.Outcome{
 			Kind: model.Refused, Code: model.CodeInvalid, Text: model.CleanText(err.Error()), Permanent: true,
 		})

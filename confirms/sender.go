@@ -28,6 +28,9 @@ type Send struct {
 	// that connection or its channel for what was sent, this message is the cause, and the
 	// outcome is Refused. For messages whose last outcome was Unknown with the code suspect.
 	Alone bool
+	// Received says that the message is a copy of one that came from a broker: it is sent as it is, with any id or
+	// none, and only refused where it would close the channel. One id is in flight once, which holds for none too.
+	Received bool
 	// Handler gets the outcome; never nil.
 	Handler Handler
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/transmsg/transmsg/confirms"
+	"github.com/transmsg/transmsg/internal/broker"
 	"github.com/transmsg/transmsg/model"
 )
 
@@ -24,6 +25,7 @@ const (
 	maxPrefetch   = 10_000
 	maxMaxCrashes = 100
 	minTimeout    = 100 * time.Millisecond
+	maxRate       = 1e6
 )
 
 // Sender sends the copies of messages, in confirm mode and on a connection of its own. *confirms.Sender is one.
@@ -81,7 +83,8 @@ type Queue struct {
 	Handlers int
 	// Rate bounds the handler calls per second; 0 is no bound.
 	Rate float64
-	// Deadline is the time for one handler call. Defaults to 1 min; at least 100 ms and below half of ConsumerTimeout.
+	// Deadline is the time for one handler call. Defaults to 1 min; at least 100 ms and below half of ConsumerTimeout,
+	// also for the last of Prefetch messages.
 	Deadline time.Duration
 	// ConsumerTimeout is the broker's consumer_timeout, or what is in force for this queue. A message that cannot be
 	// settled is given back when half of it is over. Defaults to 30 min, which is the broker's default.
@@ -121,6 +124,61 @@ func (c Config) withDefaults() Config {
 	}
 	c.Queues = queues
 	return c
+}
+
+// settings is what a dial needs of the config.
+func (c *Config) settings() broker.Settings {
+	return broker.Settings{
+		Addrs: c.Addrs, VHost: c.VHost, Credentials: c.Credentials, TLS: c.TLS, Name: c.Name,
+		WriteTimeout: c.WriteTimeout, DialTimeout: c.DialTimeout,
+	}
+}
+
+// validate checks a config with defaults as a whole.
+func (c *Config) validate() error {
+	const where = "consumer: config"
+	address := c.settings()
+	if err := address.Check(where); err != nil {
+		return err
+	}
+	for _, f := range [...]struct {
+		name  string
+		value time.Duration
+	}{
+		{"WriteTimeout", c.WriteTimeout}, {"DialTimeout", c.DialTimeout}, {"DrainTimeout", c.DrainTimeout},
+	} {
+		if f.value < minTimeout {
+			return fmt.Errorf("%s: %s %s must be at least %s", where, f.name, f.value, minTimeout)
+		}
+	}
+	switch {
+	case len(c.Queues) == 0:
+		return fmt.Errorf("%s: Queues is empty: name at least one", where)
+	case c.Sender == nil:
+		return fmt.Errorf("%s: Sender is nil: give a confirms.Sender, for copies of failed messages", where)
+	}
+	seen := make(map[string]bool, len(c.Queues))
+	for i := range c.Queues {
+		q := &c.Queues[i]
+		if seen[q.Name] {
+			return fmt.Errorf("%s: queue %q is there twice", where, q.Name)
+		}
+		seen[q.Name] = true
+		if err := q.validate(fmt.Sprintf("%s: queue %q", where, q.Name)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ParseURL returns a Config with the address, virtual host, credentials and TLS of an AMQP URL, by the rules of
+// confirms.ParseURL. No error prints any of the URL.
+func ParseURL(raw string) (Config, error) {
+	s, err := broker.ParseURL(raw)
+	if err != nil {
+		return Config{}, fmt.Errorf("consumer: %w", err)
+	}
+	return Config{Addrs: s.Addrs, VHost: s.VHost, Credentials: s.Credentials, TLS: s.TLS}, nil
 }
 
 func (q Queue) withDefaults() Queue {
@@ -168,7 +226,7 @@ func (q *Queue) validate(where string) error {
 		return fmt.Errorf("%s: Prefetch %d must be from 1 to %d", where, q.Prefetch, maxPrefetch)
 	case q.Handlers < 1 || q.Handlers > q.Prefetch:
 		return fmt.Errorf("%s: Handlers %d must be from 1 to Prefetch %d", where, q.Handlers, q.Prefetch)
-	case q.Rate < 0 || q.Rate > 1e6:
+	case q.Rate < 0 || q.Rate > maxRate:
 		return fmt.Errorf("%s: Rate %g must be from 0 to 1000000 per second", where, q.Rate)
 	case q.Deadline < minTimeout || q.Deadline >= q.hold():
 		return fmt.Errorf("%s: Deadline %s must be from %s to below half of ConsumerTimeout %s", where,
@@ -177,6 +235,11 @@ func (q *Queue) validate(where string) error {
 		return fmt.Errorf("%s: MaxBackoff %s must be at least %s", where, q.MaxBackoff, minTimeout)
 	case q.MaxCrashes < 1 || q.MaxCrashes > maxMaxCrashes:
 		return fmt.Errorf("%s: MaxCrashes %d must be from 1 to %d", where, q.MaxCrashes, maxMaxCrashes)
+	}
+	if last := time.Duration((q.Prefetch+q.Handlers-1)/q.Handlers) * q.Deadline; last >= q.hold() {
+		return fmt.Errorf("%s: the last of Prefetch %d messages may wait %s for its turn (Handlers %d, Deadline %s), "+
+			"which must be below half of ConsumerTimeout %s: lower Prefetch", where, q.Prefetch, last, q.Handlers,
+			q.Deadline, q.ConsumerTimeout)
 	}
 	return q.checkInPlace(where)
 }
@@ -191,8 +254,9 @@ func (q *Queue) checkInPlace(where string) error {
 		total += d
 	}
 	if total >= q.hold() {
-		return fmt.Errorf("%s: an ordered queue retries in place: its steps and %d times Deadline %s take %s, which must "+
-			"be below half of ConsumerTimeout %s", where, len(q.Steps)+1, q.Deadline, total, q.ConsumerTimeout)
+		return fmt.Errorf("%s: an ordered queue retries in place: its steps and %d times Deadline %s take %s, "+
+			"which must be below half of ConsumerTimeout %s", where, len(q.Steps)+1, q.Deadline, total,
+			q.ConsumerTimeout)
 	}
 	return nil
 }

@@ -50,7 +50,8 @@ type Event struct {
 	Cause string
 }
 
-// Observer is told what happens. Each func may be nil, is called from several goroutines at once and must not block.
+// Observer is told what happens. Each func may be nil, is called from several goroutines at once and must
+// not block, nor call the consumer.
 type Observer struct {
 	// Settled: a delivery has its end.
 	Settled func(Event)

@@ -1,5 +1,7 @@
 package model
 
+import "strings"
+
 // DefaultFrameMax is the frame size that RabbitMQ negotiates by default, in bytes.
 const DefaultFrameMax = 131072
 
@@ -7,6 +9,21 @@ const DefaultFrameMax = 131072
 // message between validation and send, so it only covers the frame's own octets and a
 // broker that counts them differently.
 const frameHeadroom = 128
+
+// FitsFrame reports whether the header frame of a message with normalized headers fits into frameMax, with room
+// to spare.
+func FitsFrame(m *Message, frameMax int) bool { return headerFrameSize(m) <= frameMax-frameHeadroom }
+
+// LargestHeader returns the name of the header that takes most bytes, without those of ours; "" where there is none.
+func LargestHeader(h map[string]any) string {
+	largest, most := "", -1
+	for k, v := range h {
+		if n := len(k) + valueSize(v); n > most && !strings.HasPrefix(k, ownPrefix) {
+			largest, most = k, n
+		}
+	}
+	return largest
+}
 
 // headerFrameSize returns the size in bytes of the AMQP content header frame that m is
 // sent with: RabbitMQ neither splits it nor forgives one above frame_max, and closes

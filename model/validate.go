@@ -105,6 +105,37 @@ func Check(m *Message, l Limits) error {
 	return nil
 }
 
+// CheckReceived reports the first field of a message that was received from a broker, and is sent on as it is, for
+// which the broker would close the channel or connection. It asks for no id, no encoding and no names of headers:
+// whoever published it chose those, and a broker has taken them before.
+func CheckReceived(m *Message, l Limits) error {
+	l = l.withDefaults()
+	p := &m.Properties
+	for _, f := range [...]struct{ name, value string }{
+		{"id", m.ID},
+		{"exchange", m.Exchange},
+		{"routing_key", m.RoutingKey},
+		{"content_type", p.ContentType},
+		{"content_encoding", p.ContentEncoding},
+		{"correlation_id", p.CorrelationID},
+		{"reply_to", p.ReplyTo},
+		{"type", p.Type},
+		{"app_id", p.AppID},
+	} {
+		if len(f.value) > maxShortStr {
+			return invalid(f.name, "has %d bytes, the limit is %d", len(f.value), maxShortStr)
+		}
+	}
+	if p.UserID != "" || p.Expiration != "" {
+		return invalid("user_id", "and expiration must be empty: the login is another, and the time is over")
+	}
+	if n := headerFrameSize(m); n > l.FrameMax-frameHeadroom {
+		return invalid("headers", "and properties take %d bytes encoded, the limit is %d (one frame of %d)",
+			n, l.FrameMax-frameHeadroom, l.FrameMax)
+	}
+	return nil
+}
+
 // checkStrings checks every short string for length, encoding and NUL.
 func checkStrings(m *Message) error {
 	p := &m.Properties
