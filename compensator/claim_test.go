@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/transmsg/transmsg/compensator"
+	"github.com/transmsg/transmsg/internal/anystore"
 	"github.com/transmsg/transmsg/internal/faultproxy"
 	"github.com/transmsg/transmsg/model"
 	"github.com/transmsg/transmsg/store/gormstore"
@@ -146,7 +147,7 @@ func TestE6_SlowLinkToTheDatabase(t *testing.T) {
 		proxy, err := faultproxy.New(address)
 		r.must(err)
 		t.Cleanup(func() { _ = proxy.Close() })
-		slow, err := gormstore.Open(t.Context(), strings.Replace(r.dsn, address, proxy.Addr(), 1), gormstore.Options{})
+		slow, err := anystore.Open(t.Context(), strings.Replace(r.dsn, address, proxy.Addr(), 1), gormstore.Options{})
 		r.must(err)
 		t.Cleanup(func() { _ = slow.Close() })
 		proxy.Limit(faultproxy.ToClient, 280_000)

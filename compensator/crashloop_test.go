@@ -13,6 +13,7 @@ import (
 	"github.com/transmsg/transmsg/compensator"
 	"github.com/transmsg/transmsg/confirms"
 	"github.com/transmsg/transmsg/internal/amqptest"
+	"github.com/transmsg/transmsg/internal/anystore"
 	"github.com/transmsg/transmsg/internal/dbtest"
 	"github.com/transmsg/transmsg/model"
 	"github.com/transmsg/transmsg/store/gormstore"
@@ -40,7 +41,7 @@ func TestCrashLoopChild(t *testing.T) {
 	if dsn == "" {
 		t.Skip("started by TestE7_ARowThatKillsItsProcessGoesDead")
 	}
-	store, err := gormstore.Open(t.Context(), dsn, gormstore.Options{})
+	store, err := anystore.Open(t.Context(), dsn, gormstore.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

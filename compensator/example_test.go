@@ -15,6 +15,7 @@ import (
 	"github.com/transmsg/transmsg/confirms"
 	"github.com/transmsg/transmsg/model"
 	"github.com/transmsg/transmsg/store/gormstore"
+	"github.com/transmsg/transmsg/store/mysql"
 )
 
 // A compensator embedded in a service, one of a replica set: Redis keeps their runs
@@ -25,7 +26,7 @@ func Example() {
 	log := slog.New(slog.NewJSONHandler(os.Stderr, nil))
 
 	run := func() error {
-		store, err := gormstore.Open(ctx, os.Getenv("STORE"), gormstore.Options{})
+		store, err := gormstore.Open(ctx, mysql.DSN(os.Getenv("STORE")), gormstore.Options{})
 		if err != nil {
 			return err
 		}

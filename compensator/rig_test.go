@@ -17,9 +17,11 @@ import (
 	"github.com/transmsg/transmsg/compensator"
 	"github.com/transmsg/transmsg/confirms"
 	"github.com/transmsg/transmsg/internal/amqptest"
+	"github.com/transmsg/transmsg/internal/anystore"
 	"github.com/transmsg/transmsg/internal/dbtest"
 	"github.com/transmsg/transmsg/model"
 	"github.com/transmsg/transmsg/store/gormstore"
+	"github.com/transmsg/transmsg/store/migrations"
 )
 
 // The real parts are what the narrow interfaces ask for.
@@ -67,7 +69,7 @@ func onStores(t *testing.T, test func(t *testing.T, r *rig)) {
 
 func newRig(t *testing.T, driver, dsn, url string) *rig {
 	t.Helper()
-	store, err := gormstore.Open(t.Context(), dsn, gormstore.Options{SkipSchemaCheck: true})
+	store, err := anystore.Open(t.Context(), dsn, gormstore.Options{SkipSchemaCheck: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -87,7 +89,7 @@ func newRig(t *testing.T, driver, dsn, url string) *rig {
 			}
 		})
 	}
-	if _, err := store.Migrate(t.Context()); err != nil {
+	if _, err := migrations.Up(t.Context(), store); err != nil {
 		t.Fatal(err)
 	}
 	r := &rig{Client: amqptest.Connect(t, url), t: t, store: store, db: db, url: url, dsn: dsn}

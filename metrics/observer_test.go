@@ -15,6 +15,7 @@ import (
 
 	"github.com/transmsg/transmsg/compensator"
 	"github.com/transmsg/transmsg/confirms"
+	"github.com/transmsg/transmsg/internal/anystore"
 	"github.com/transmsg/transmsg/metrics"
 	"github.com/transmsg/transmsg/model"
 	"github.com/transmsg/transmsg/publisher"
@@ -144,7 +145,7 @@ func TestCompensatorObserver(t *testing.T) {
 // A rate needs a value before the first event: what can happen is there from the start.
 func TestCompensatorStartsAtZero(t *testing.T) {
 	t.Parallel()
-	store, err := gormstore.Open(t.Context(), "sqlite::memory:", gormstore.Options{AutoMigrate: true})
+	store, err := anystore.Migrated(t.Context(), "sqlite::memory:", gormstore.Options{})
 	must(t, err)
 	t.Cleanup(func() { must(t, store.Close()) })
 	cfg, err := confirms.ParseURL("amqp://user:password@127.0.0.1:1/") // nothing listens there

@@ -16,6 +16,7 @@ import (
 	"github.com/transmsg/transmsg/compensator"
 	"github.com/transmsg/transmsg/confirms"
 	"github.com/transmsg/transmsg/internal/amqptest"
+	"github.com/transmsg/transmsg/internal/anystore"
 	"github.com/transmsg/transmsg/metrics"
 	"github.com/transmsg/transmsg/model"
 	"github.com/transmsg/transmsg/publisher"
@@ -48,7 +49,7 @@ func openService(t *testing.T) *service {
 	client := amqptest.Connect(t, url)
 	must(t, client.Exchange("ex", amqp.ExchangeDirect, nil),
 		client.Queue(amqptest.QueueSpec{Name: "q"}), client.Bind("q", "ex", "k"))
-	store, err := gormstore.Open(t.Context(), "sqlite::memory:", gormstore.Options{AutoMigrate: true})
+	store, err := anystore.Migrated(t.Context(), "sqlite::memory:", gormstore.Options{})
 	must(t, err)
 	s := &service{}
 	s.metrics, err = metrics.New(metrics.Config{Store: store, RowsEvery: time.Second})
@@ -95,7 +96,7 @@ func show(t *testing.T, handler http.Handler) string {
 func TestScrapeWithEverythingDown(t *testing.T) {
 	t.Parallel()
 	const canary = "canary-password"
-	store, err := gormstore.Open(t.Context(), "sqlite::memory:", gormstore.Options{AutoMigrate: true})
+	store, err := anystore.Migrated(t.Context(), "sqlite::memory:", gormstore.Options{})
 	must(t, err)
 	must(t, store.Close())
 	m, err := metrics.New(metrics.Config{Store: store})

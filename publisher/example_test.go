@@ -9,6 +9,7 @@ import (
 	"github.com/transmsg/transmsg/model"
 	"github.com/transmsg/transmsg/publisher"
 	"github.com/transmsg/transmsg/store/gormstore"
+	"github.com/transmsg/transmsg/store/mysql"
 )
 
 // Order is the business object of the examples.
@@ -36,7 +37,7 @@ func placeOrder(ctx context.Context, db *sql.DB, pub *publisher.Publisher, order
 func openPublisher(ctx context.Context, dsn, amqpURL string) (
 	*publisher.Publisher, func(context.Context) error, error,
 ) {
-	store, err := gormstore.Open(ctx, dsn, gormstore.Options{})
+	store, err := gormstore.Open(ctx, mysql.DSN(dsn), gormstore.Options{})
 	if err != nil {
 		return nil, nil, err
 	}

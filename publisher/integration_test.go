@@ -18,11 +18,13 @@ import (
 
 	"github.com/transmsg/transmsg/confirms"
 	"github.com/transmsg/transmsg/internal/amqptest"
+	"github.com/transmsg/transmsg/internal/anystore"
 	"github.com/transmsg/transmsg/internal/dbtest"
 	"github.com/transmsg/transmsg/model"
 	"github.com/transmsg/transmsg/publisher"
 	"github.com/transmsg/transmsg/publisher/gormtx"
 	"github.com/transmsg/transmsg/store/gormstore"
+	"github.com/transmsg/transmsg/store/migrations"
 )
 
 // stack is a publisher on real servers with an exchange `ex`, a queue `q1` bound with
@@ -68,12 +70,12 @@ func newStackOn(t *testing.T, dialect, dsn string) *stack {
 	must(t, s.broker.Bind("full", "ex", "full"))
 	must(t, s.broker.Publish(t.Context(), "ex", "full", amqp.Publishing{Body: []byte("fill")}))
 
-	migrated, err := gormstore.Open(t.Context(), storeDSN, gormstore.Options{SkipSchemaCheck: true})
+	migrated, err := anystore.Open(t.Context(), storeDSN, gormstore.Options{SkipSchemaCheck: true})
 	must(t, err)
-	_, err = migrated.Migrate(t.Context())
+	_, err = migrations.Up(t.Context(), migrated)
 	must(t, err)
 	must(t, migrated.Close())
-	s.store, err = gormstore.Open(t.Context(), storeDSN, gormstore.Options{})
+	s.store, err = anystore.Open(t.Context(), storeDSN, gormstore.Options{})
 	must(t, err)
 	cfg, err := confirms.ParseURL(url)
 	must(t, err)

@@ -30,7 +30,14 @@ internal/management  - ./confirms                      refused
 store/gormstore      - ./model                         allowed
 store/gormstore      - ./internal/settle               refused
 store/gormstore      - gorm.io/gorm                    allowed
-store/gormstore      - github.com/libtnb/sqlite        allowed
+store/gormstore      - github.com/libtnb/sqlite        refused
+store/gormstore      - github.com/pressly/goose/v3     refused
+store/gormstore      t ./internal/anystore             allowed
+store/sqlite         - github.com/libtnb/sqlite        allowed
+store/mysql          - github.com/pressly/goose/v3     refused
+store/mysql          - ./store/migrations              refused
+store/migrations     - github.com/pressly/goose/v3     allowed
+publisher            - ./internal/anystore             refused
 publisher            - ./model                         allowed
 publisher            - ./confirms                      allowed
 publisher            - ./internal/settle               allowed
@@ -66,7 +73,7 @@ trap 'rm -rf "$dir"' EXIT
 cp go.mod go.sum .golangci.yml "$dir/"
 
 # Stand-ins for our packages, so that imports of them resolve.
-for folder in model confirms internal/{settle,amqptest,dbtest} store/gormstore publisher compensator alert; do
+for folder in model confirms internal/{settle,amqptest,dbtest,anystore} store/{gormstore,migrations} publisher compensator alert; do
   mkdir -p "$dir/$folder"
   printf 'package %s\n' "${folder##*/}" >"$dir/$folder/doc.go"
 done

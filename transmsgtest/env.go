@@ -15,6 +15,8 @@ import (
 	"github.com/transmsg/transmsg/model"
 	"github.com/transmsg/transmsg/publisher"
 	"github.com/transmsg/transmsg/store/gormstore"
+	"github.com/transmsg/transmsg/store/migrations"
+	litestore "github.com/transmsg/transmsg/store/sqlite"
 )
 
 // settleTimeout bounds how long an assertion waits for results to be written.
@@ -49,7 +51,7 @@ func New(tb testing.TB) *Env {
 	db.SetMaxOpenConns(1) // an in-memory database is its connection
 	db.SetMaxIdleConns(1)
 	db.SetConnMaxLifetime(0)
-	store, err := gormstore.New(gdb, gormstore.Options{AutoMigrate: true})
+	store, err := migrations.Open(tb.Context(), litestore.Gorm(gdb), gormstore.Options{})
 	if err != nil {
 		tb.Fatalf("transmsgtest: open store: %v", err)
 	}

@@ -20,6 +20,7 @@ import (
 
 	"github.com/transmsg/transmsg/compensator"
 	"github.com/transmsg/transmsg/confirms"
+	"github.com/transmsg/transmsg/internal/anystore"
 	"github.com/transmsg/transmsg/model"
 	"github.com/transmsg/transmsg/publisher"
 	"github.com/transmsg/transmsg/store/gormstore"
@@ -109,7 +110,7 @@ func (d *demo) openStore(ctx context.Context, suffix string) error {
 		return fmt.Errorf("make a folder for the store: %w", err)
 	}
 	path := filepath.Join(d.dir, "demo.db")
-	d.store, err = gormstore.Open(ctx, "sqlite:"+path, gormstore.Options{AutoMigrate: true, Logger: d.log})
+	d.store, err = anystore.Migrated(ctx, "sqlite:"+path, gormstore.Options{Logger: d.log})
 	if err != nil {
 		return err
 	}

@@ -7,7 +7,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/transmsg/transmsg/internal/anystore"
 	"github.com/transmsg/transmsg/store/gormstore"
+	"github.com/transmsg/transmsg/store/migrations"
 )
 
 // dialectDSN lets --print choose the SQL without a server: it is parsed and never dialled.
@@ -57,7 +59,7 @@ func (a *app) printMigrations(o *storeOptions, dialect string) error {
 	if err != nil {
 		return err
 	}
-	sql, err := gormstore.MigrationSQL(dsn, gormstore.Options{Prefix: o.prefix})
+	sql, err := migrations.SQL(anystore.Source(dsn).Dialect(), o.prefix)
 	if err != nil {
 		return usagef("%w", err)
 	}
@@ -78,7 +80,7 @@ func (a *app) openUnchecked(ctx context.Context, o *storeOptions) (*gormstore.St
 		return nil, err
 	}
 	options.SkipSchemaCheck = true
-	return openDSN(ctx, dsn, options)
+	return openDSN(ctx, anystore.Open, dsn, options)
 }
 
 func (a *app) migrateUpCommand(o *storeOptions) *cobra.Command {
@@ -89,7 +91,7 @@ func (a *app) migrateUpCommand(o *storeOptions) *cobra.Command {
 			return err
 		}
 		defer s.Close()
-		applied, err := s.Migrate(ctx)
+		applied, err := migrations.Up(ctx, s)
 		if err != nil {
 			return err
 		}
@@ -109,7 +111,7 @@ func (a *app) migrateStatusCommand(o *storeOptions) *cobra.Command {
 			return err
 		}
 		defer s.Close()
-		all, err := s.Migrations(ctx)
+		all, err := migrations.Status(ctx, s)
 		if err != nil {
 			return err
 		}
@@ -125,7 +127,7 @@ type jsonMigration struct {
 	Applied bool   `json:"applied"`
 }
 
-func (a *app) printApplied(list []gormstore.Migration) error {
+func (a *app) printApplied(list []migrations.Migration) error {
 	for _, m := range list {
 		if a.jsonOut {
 			if err := printJSON(a.stdout, jsonMigration{m.Version, m.Name, m.Applied}); err != nil {

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/transmsg/transmsg/confirms"
+	"github.com/transmsg/transmsg/internal/anystore"
 	"github.com/transmsg/transmsg/model"
 	"github.com/transmsg/transmsg/publisher"
 	"github.com/transmsg/transmsg/store/gormstore"
@@ -161,8 +162,11 @@ func (o *publishOptions) openStore(ctx context.Context, a *app, log *slog.Logger
 	if err != nil {
 		return "", nil, err
 	}
-	options.AutoMigrate = own
-	store, err := openDSN(ctx, dsn, options)
+	open := anystore.Open
+	if own {
+		open = anystore.Migrated
+	}
+	store, err := openDSN(ctx, open, dsn, options)
 	if own && err == nil {
 		fmt.Fprintf(a.stderr, "no --store given: using %s\n", dsn)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/go-sql-driver/mysql"
 	"github.com/spf13/pflag"
 
+	"github.com/transmsg/transmsg/internal/anystore"
 	"github.com/transmsg/transmsg/store/gormstore"
 )
 
@@ -48,9 +49,13 @@ func (o *storeOptions) resolve(a *app, fallback string) (string, error) {
 			"Next: give --store, or set TRANSMSG_STORE or TRANSMSG_STORE_FILE", storeForms)
 	}
 	a.secrets.addURL(dsn)
-	// Parses the DSN and contacts nobody: a mistake in it is one of usage.
-	if _, err := gormstore.MigrationSQL(dsn, gormstore.Options{Prefix: o.prefix}); err != nil {
-		return "", usagef("--store: %s", strings.TrimPrefix(a.secrets.errorText(err), "gormstore: migration sql: "))
+	// Nobody is contacted: a mistake in the DSN is one of usage.
+	err = anystore.Source(dsn).Err()
+	if err == nil {
+		err = gormstore.Options{Prefix: o.prefix}.Validate()
+	}
+	if err != nil {
+		return "", usagef("--store: %s", a.secrets.errorText(err))
 	}
 	return dsn, nil
 }
@@ -59,7 +64,7 @@ func (o *storeOptions) resolve(a *app, fallback string) (string, error) {
 // has returned.
 func (o *storeOptions) options(a *app, dsn string, log *slog.Logger) (gormstore.Options, error) {
 	options := gormstore.Options{Prefix: o.prefix, Logger: log}
-	sqlite := strings.HasPrefix(dsn, "sqlite:") || !strings.Contains(dsn, "@") && !strings.Contains(dsn, "://")
+	sqlite := anystore.Source(dsn).Dialect() == "sqlite"
 	if flag := o.tls.given(); flag != "" {
 		if sqlite {
 			return options, usagef("--%s: SQLite is a file", flag)
@@ -111,16 +116,19 @@ func (a *app) openStore(ctx context.Context, o *storeOptions, log *slog.Logger) 
 	if err != nil {
 		return nil, err
 	}
-	return openDSN(ctx, dsn, options)
+	return openDSN(ctx, anystore.Open, dsn, options)
 }
 
 // openTimeout bounds the opening of a database: a server of another kind may take the
 // connection and say nothing.
 const openTimeout = 20 * time.Second
 
-func openDSN(ctx context.Context, dsn string, options gormstore.Options) (*gormstore.Store, error) {
+// opener is [anystore.Open] or [anystore.Migrated].
+type opener func(context.Context, string, gormstore.Options) (*gormstore.Store, error)
+
+func openDSN(ctx context.Context, open opener, dsn string, options gormstore.Options) (*gormstore.Store, error) {
 	ctx, cancel := context.WithTimeout(ctx, openTimeout)
 	defer cancel()
-	s, err := gormstore.Open(ctx, dsn, options)
+	s, err := open(ctx, dsn, options)
 	return s, withNextStep(err)
 }

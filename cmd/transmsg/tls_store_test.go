@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/transmsg/transmsg/compensator"
+	"github.com/transmsg/transmsg/internal/anystore"
 	"github.com/transmsg/transmsg/internal/dbtest"
 	"github.com/transmsg/transmsg/internal/proc"
 )
@@ -155,7 +156,7 @@ func TestC28_StoreCredentialsRotate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = openDSN(t.Context(), dsn, options)
+	_, err = openDSN(t.Context(), anystore.Open, dsn, options)
 	if err == nil || !strings.Contains(err.Error(), "stranger") || strings.Contains(err.Error(), canary) {
 		t.Errorf("a dial after the change: %v, want a refusal of the new user", err)
 	}

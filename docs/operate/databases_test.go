@@ -8,8 +8,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/transmsg/transmsg/internal/anystore"
 	"github.com/transmsg/transmsg/internal/dbtest"
 	"github.com/transmsg/transmsg/store/gormstore"
+	"github.com/transmsg/transmsg/store/migrations"
 )
 
 var (
@@ -30,7 +32,7 @@ func TestDatabasesPage(t *testing.T) {
 		t.Errorf("%d addresses found: does the pattern still find them?", len(forms))
 	}
 	for _, form := range forms {
-		if _, err := gormstore.MigrationSQL(form[1], gormstore.Options{}); err != nil {
+		if err := anystore.Source(form[1]).Err(); err != nil {
 			t.Errorf("%s: %v", form[1], err)
 		}
 	}
@@ -40,12 +42,12 @@ func TestDatabasesPage(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = db.Close() })
-	store, err := gormstore.Open(t.Context(), dsn, gormstore.Options{SkipSchemaCheck: true})
+	store, err := anystore.Open(t.Context(), dsn, gormstore.Options{SkipSchemaCheck: true})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = store.Close() })
-	if _, err := store.Migrate(t.Context()); err != nil {
+	if _, err := migrations.Up(t.Context(), store); err != nil {
 		t.Fatal(err)
 	}
 	for _, part := range parts[1:] {

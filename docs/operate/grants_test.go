@@ -15,9 +15,11 @@ import (
 
 	"github.com/go-sql-driver/mysql"
 
+	"github.com/transmsg/transmsg/internal/anystore"
 	"github.com/transmsg/transmsg/internal/dbtest"
 	"github.com/transmsg/transmsg/model"
 	"github.com/transmsg/transmsg/store/gormstore"
+	"github.com/transmsg/transmsg/store/migrations"
 )
 
 var roles = []string{"app", "publisher", "compensator", "operator", "viewer", "migrator"}
@@ -79,7 +81,7 @@ func newWorld(t *testing.T, db *database) *world {
 	t.Cleanup(w.dropUsers)
 	w.exec(w.admin, blocks[0])
 	migrator := w.open("migrator", gormstore.Options{SkipSchemaCheck: true})
-	if _, err := migrator.Migrate(t.Context()); err != nil {
+	if _, err := migrations.Up(t.Context(), migrator); err != nil {
 		t.Fatalf("migrate as shop_migrator: %v", err)
 	}
 	w.exec(w.admin, blocks[1])
@@ -147,7 +149,7 @@ func (w *world) as(role string) string { return w.db.login(w.t, w.admin, w.user(
 // open opens the store as a role.
 func (w *world) open(role string, o gormstore.Options) *gormstore.Store {
 	w.t.Helper()
-	s, err := gormstore.Open(w.t.Context(), w.as(role), o)
+	s, err := anystore.Open(w.t.Context(), w.as(role), o)
 	if err != nil {
 		w.t.Fatalf("open as shop_%s: %v", role, err)
 	}
@@ -206,7 +208,7 @@ func TestRolesCanDoTheirWork(t *testing.T) {
 		sendAs(t, w.open("compensator", gormstore.Options{}))
 		lookAs(t, w.open("viewer", gormstore.Options{}))
 		lookAs(t, w.open("operator", gormstore.Options{}))
-		_, err := w.open("migrator", gormstore.Options{}).Migrate(t.Context())
+		_, err := migrations.Up(t.Context(), w.open("migrator", gormstore.Options{}))
 		must(t, "migrate again", err)
 		// Purging is the compensator's; repair is the operator's.
 		w.exec(w.as("compensator"), "DELETE FROM trans_message_event WHERE at < 0")

@@ -7,8 +7,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/transmsg/transmsg/internal/anystore"
 	"github.com/transmsg/transmsg/model"
 	"github.com/transmsg/transmsg/store/gormstore"
+	"github.com/transmsg/transmsg/store/migrations"
 )
 
 // The SQL of migrate-from-outbox.md moves what is unsent, byte for byte, as messages that
@@ -25,12 +27,12 @@ func TestOutboxRowsBecomeMessages(t *testing.T) {
 		t.Run(server.section, func(t *testing.T) {
 			t.Parallel()
 			dsn := server.fresh(t)
-			store, err := gormstore.Open(t.Context(), dsn, gormstore.Options{SkipSchemaCheck: true})
+			store, err := anystore.Open(t.Context(), dsn, gormstore.Options{SkipSchemaCheck: true})
 			if err != nil {
 				t.Fatal(err)
 			}
 			t.Cleanup(func() { _ = store.Close() })
-			if _, err := store.Migrate(t.Context()); err != nil {
+			if _, err := migrations.Up(t.Context(), store); err != nil {
 				t.Fatal(err)
 			}
 			db, err := sql.Open(server.driver, dsn)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/transmsg/transmsg/compensator"
 	"github.com/transmsg/transmsg/confirms"
+	"github.com/transmsg/transmsg/internal/anystore"
 	"github.com/transmsg/transmsg/model"
 	"github.com/transmsg/transmsg/publisher"
 	"github.com/transmsg/transmsg/store/gormstore"
@@ -32,7 +33,7 @@ type product struct {
 func openProduct(ctx context.Context, sc *Schema, b *Broker) (*product, error) {
 	p := &product{sc: sc, b: b}
 	var err error
-	if p.store, err = gormstore.Open(ctx, sc.DSN, gormstore.Options{}); err != nil {
+	if p.store, err = anystore.Open(ctx, sc.DSN, gormstore.Options{}); err != nil {
 		return nil, err
 	}
 	if p.sender, err = confirms.Open(b.cfg); err != nil {

@@ -14,7 +14,9 @@ import (
 
 	"github.com/go-sql-driver/mysql"
 
+	"github.com/transmsg/transmsg/internal/anystore"
 	"github.com/transmsg/transmsg/store/gormstore"
+	"github.com/transmsg/transmsg/store/migrations"
 )
 
 // The kinds of database.
@@ -141,11 +143,11 @@ func (s *server) newSchema(ctx context.Context) (*Schema, error) {
 }
 
 func (sc *Schema) migrate(ctx context.Context) error {
-	store, err := gormstore.Open(ctx, sc.DSN, gormstore.Options{SkipSchemaCheck: true})
+	store, err := anystore.Open(ctx, sc.DSN, gormstore.Options{SkipSchemaCheck: true})
 	if err != nil {
 		return err
 	}
-	_, err = store.Migrate(ctx)
+	_, err = migrations.Up(ctx, store)
 	return errors.Join(err, store.Close())
 }
 

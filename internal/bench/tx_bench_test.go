@@ -6,6 +6,7 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/transmsg/transmsg/internal/anystore"
 	"github.com/transmsg/transmsg/internal/dbtest"
 	"github.com/transmsg/transmsg/model"
 	"github.com/transmsg/transmsg/store/gormstore"
@@ -102,7 +103,7 @@ func benchSchema(b *testing.B) (*Schema, *gormstore.Store) {
 		b.Fatal(err)
 	}
 	b.Cleanup(func() { _ = sc.close(context.Background()) })
-	store, err := gormstore.Open(ctx, sc.DSN, gormstore.Options{})
+	store, err := anystore.Open(ctx, sc.DSN, gormstore.Options{})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -20,6 +20,8 @@ import (
 	"github.com/transmsg/transmsg/internal/settle"
 	"github.com/transmsg/transmsg/model"
 	"github.com/transmsg/transmsg/store/gormstore"
+	"github.com/transmsg/transmsg/store/migrations"
+	litestore "github.com/transmsg/transmsg/store/sqlite"
 )
 
 // steps of one walk, instead of the 30 that are the default.
@@ -59,7 +61,7 @@ func newWalk(t *rapid.T) *walk {
 		t.Fatal(err)
 	}
 	w.db.SetMaxOpenConns(1) // an in-memory database is its connection
-	if w.store, err = gormstore.New(gdb, gormstore.Options{AutoMigrate: true}); err != nil {
+	if w.store, err = migrations.Open(w.ctx, litestore.Gorm(gdb), gormstore.Options{}); err != nil {
 		t.Fatal(err)
 	}
 	for _, actor := range actors() {

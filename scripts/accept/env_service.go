@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/transmsg/transmsg/confirms"
+	"github.com/transmsg/transmsg/internal/anystore"
 	"github.com/transmsg/transmsg/publisher"
 	"github.com/transmsg/transmsg/store/gormstore"
 )
@@ -43,7 +44,7 @@ func openService(ctx context.Context, spec serviceSpec) (*service, error) {
 	}
 	cfg.ConfirmTimeout, cfg.Window = spec.ConfirmTimeout, spec.Window
 	s := &service{}
-	if s.store, err = gormstore.Open(ctx, spec.DSN, gormstore.Options{}); err != nil {
+	if s.store, err = anystore.Open(ctx, spec.DSN, gormstore.Options{}); err != nil {
 		return nil, err
 	}
 	if s.sender, err = confirms.Open(cfg); err != nil {

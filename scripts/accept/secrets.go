@@ -17,6 +17,7 @@ import (
 	"github.com/go-sql-driver/mysql"
 
 	"github.com/transmsg/transmsg/confirms"
+	"github.com/transmsg/transmsg/internal/anystore"
 	"github.com/transmsg/transmsg/store/gormstore"
 )
 
@@ -144,7 +145,7 @@ func (s *secrets) library(ctx context.Context) error {
 		"oracle://app:" + s.canary("a broken DSN") + "@h/x",
 	} {
 		ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
-		store, err := gormstore.Open(ctx, dsn, gormstore.Options{})
+		store, err := anystore.Open(ctx, dsn, gormstore.Options{})
 		cancel()
 		note("gormstore.Open", err)
 		if err == nil {

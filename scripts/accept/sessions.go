@@ -9,6 +9,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/transmsg/transmsg/internal/amqptest"
+	"github.com/transmsg/transmsg/internal/anystore"
 	"github.com/transmsg/transmsg/model"
 	"github.com/transmsg/transmsg/store/gormstore"
 )
@@ -151,7 +152,7 @@ func (c *sessions) pools() error {
 		if err != nil {
 			return err
 		}
-		s, err := gormstore.New(db, gormstore.Options{})
+		s, err := gormstore.Open(context.Background(), anystore.Gorm(db), gormstore.Options{})
 		if err == nil {
 			err = s.Close()
 		}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/transmsg/transmsg/confirms"
+	"github.com/transmsg/transmsg/internal/anystore"
 	"github.com/transmsg/transmsg/model"
 	"github.com/transmsg/transmsg/store/gormstore"
 )
@@ -119,7 +120,7 @@ func notDrained(err error) error {
 // open waits for the database, which a fault may have taken away, and not for the broker.
 func (c *child) open(ctx context.Context) error {
 	for {
-		store, err := gormstore.Open(ctx, c.spec.DSN, gormstore.Options{Logger: c.log})
+		store, err := anystore.Open(ctx, c.spec.DSN, gormstore.Options{Logger: c.log})
 		if err == nil {
 			c.store = store
 			break

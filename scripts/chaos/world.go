@@ -13,9 +13,11 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/transmsg/transmsg/internal/amqptest"
+	"github.com/transmsg/transmsg/internal/anystore"
 	"github.com/transmsg/transmsg/internal/dbtest"
 	"github.com/transmsg/transmsg/internal/faultproxy"
 	"github.com/transmsg/transmsg/store/gormstore"
+	"github.com/transmsg/transmsg/store/migrations"
 )
 
 // The broker's user of publishers and compensators, whose rights a fault takes away.
@@ -114,11 +116,11 @@ func (w *world) topology(do func(*amqptest.Client) error) error {
 
 // migrate makes the product's tables and the service's own.
 func (w *world) migrate(ctx context.Context) error {
-	store, err := gormstore.Open(ctx, w.db.dsn(), gormstore.Options{SkipSchemaCheck: true})
+	store, err := anystore.Open(ctx, w.db.dsn(), gormstore.Options{SkipSchemaCheck: true})
 	if err != nil {
 		return err
 	}
-	_, err = store.Migrate(ctx)
+	_, err = migrations.Up(ctx, store)
 	if err = errors.Join(err, store.Close()); err != nil {
 		return err
 	}

@@ -63,5 +63,5 @@ func (s *Store) storeApart(deadline time.Time, units []*unit, cause error) {
 // split them. The DELETE finds nothing, and wants the same lock on the table as an INSERT.
 func (s *Store) tableLocked(ctx context.Context) bool {
 	_, err := s.db.ExecContext(ctx, "DELETE FROM "+s.sql.table+" WHERE 1 = 0")
-	return classify(err) == classBusy
+	return s.d.classify(err) == classBusy
 }

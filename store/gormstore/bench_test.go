@@ -9,8 +9,10 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/transmsg/transmsg/internal/anystore"
 	"github.com/transmsg/transmsg/model"
 	"github.com/transmsg/transmsg/store/gormstore"
+	"github.com/transmsg/transmsg/store/migrations"
 )
 
 func benchDraft(body []byte) model.Draft {
@@ -28,12 +30,12 @@ func BenchmarkInsertDelete(b *testing.B) {
 	for _, server := range servers {
 		for _, callers := range []int{1, 64, 256} {
 			b.Run(fmt.Sprintf("%s/%d", server.name, callers), func(b *testing.B) {
-				s, err := gormstore.Open(b.Context(), server.dsn(b), gormstore.Options{SkipSchemaCheck: true})
+				s, err := anystore.Open(b.Context(), server.dsn(b), gormstore.Options{SkipSchemaCheck: true})
 				if err != nil {
 					b.Fatal(err)
 				}
 				defer s.Close()
-				if _, err := s.Migrate(b.Context()); err != nil {
+				if _, err := migrations.Up(b.Context(), s); err != nil {
 					b.Fatal(err)
 				}
 				b.ReportAllocs()
@@ -87,12 +89,12 @@ func BenchmarkRaw(b *testing.B) {
 	for _, server := range servers {
 		for _, rows := range []int{1, 10, 50, 100, 250, 500} {
 			b.Run(fmt.Sprintf("%s/%d", server.name, rows), func(b *testing.B) {
-				s, err := gormstore.Open(b.Context(), server.dsn(b), gormstore.Options{SkipSchemaCheck: true})
+				s, err := anystore.Open(b.Context(), server.dsn(b), gormstore.Options{SkipSchemaCheck: true})
 				if err != nil {
 					b.Fatal(err)
 				}
 				defer s.Close()
-				if _, err := s.Migrate(b.Context()); err != nil {
+				if _, err := migrations.Up(b.Context(), s); err != nil {
 					b.Fatal(err)
 				}
 				b.ReportAllocs()
@@ -122,12 +124,12 @@ func BenchmarkRaw(b *testing.B) {
 func BenchmarkInsertStatement(b *testing.B) {
 	const rows = 128
 	body := []byte(strings.Repeat("x", 1024))
-	s, err := gormstore.Open(b.Context(), servers[0].dsn(b), gormstore.Options{SkipSchemaCheck: true})
+	s, err := anystore.Open(b.Context(), servers[0].dsn(b), gormstore.Options{SkipSchemaCheck: true})
 	if err != nil {
 		b.Fatal(err)
 	}
 	defer s.Close()
-	if _, err := s.Migrate(b.Context()); err != nil {
+	if _, err := migrations.Up(b.Context(), s); err != nil {
 		b.Fatal(err)
 	}
 	conn, err := s.Pool().Conn(b.Context())

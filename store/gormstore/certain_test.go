@@ -12,6 +12,7 @@ import (
 
 	mysqldrv "github.com/go-sql-driver/mysql"
 
+	"github.com/transmsg/transmsg/internal/anystore"
 	"github.com/transmsg/transmsg/internal/dbtest"
 	"github.com/transmsg/transmsg/model"
 	"github.com/transmsg/transmsg/store/gormstore"
@@ -39,7 +40,7 @@ func lying(t *testing.T, l *liar, o gormstore.Options) (behind, truth *gormstore
 		through = c.FormatDSN()
 	}
 	truth = migrated(t, dsn, gormstore.Options{})
-	behind, err := gormstore.Open(t.Context(), through, o)
+	behind, err := anystore.Open(t.Context(), through, o)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -116,17 +116,17 @@ func TestT1_CallersPoolOfAnotherCharacterSetIsRefused(t *testing.T) {
 	migrated(t, my, gormstore.Options{})
 	migrated(t, pg, gormstore.Options{})
 	for _, param := range []string{"?charset=latin1", "?charset=utf8", "?character_set_results=latin1"} {
-		_, err := gormstore.New(callersPool(t, gormmysql.Open(my+param)), gormstore.Options{})
+		_, err := onPool(t.Context(), callersPool(t, gormmysql.Open(my+param)), gormstore.Options{})
 		if err == nil || !strings.Contains(err.Error(), "character_set_") || !strings.Contains(err.Error(), "utf8mb4") {
 			t.Errorf("%s: %v, want refused by the variable's name", param, err)
 		}
 	}
-	_, err := gormstore.New(callersPool(t, gormpostgres.Open(pg+"&client_encoding=LATIN1")), gormstore.Options{})
+	_, err := onPool(t.Context(), callersPool(t, gormpostgres.Open(pg+"&client_encoding=LATIN1")), gormstore.Options{})
 	if err == nil || !strings.Contains(err.Error(), "client_encoding") {
 		t.Errorf("LATIN1: %v, want refused by the setting's name", err)
 	}
 	for _, d := range []string{my, my + "?charset=utf8mb4"} {
-		s, err := gormstore.New(callersPool(t, gormmysql.Open(d)), gormstore.Options{})
+		s, err := onPool(t.Context(), callersPool(t, gormmysql.Open(d)), gormstore.Options{})
 		if err != nil {
 			t.Errorf("%s: %v", d, err)
 			continue

@@ -27,7 +27,7 @@ var (
 
 // columns are the text columns of the tables that the migrations make, from their files.
 func (s *Store) columns() ([]column, error) {
-	files, err := migrations(s.d.name, s.opt.Prefix)
+	files, err := MigrationFiles(s.d.name, s.opt.Prefix)
 	if err != nil {
 		return nil, err
 	}

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/transmsg/transmsg/internal/anystore"
 	"github.com/transmsg/transmsg/internal/dbtest"
 	"github.com/transmsg/transmsg/store/gormstore"
 )
@@ -32,7 +33,7 @@ func TestT2_AConvertedTableIsNamedWithItsMend(t *testing.T) {
 			if _, err := s.Pool().ExecContext(t.Context(), "ALTER TABLE trans_message"+c.breaks); err != nil {
 				t.Fatal(err)
 			}
-			_, err := gormstore.Open(t.Context(), dsn, gormstore.Options{})
+			_, err := anystore.Open(t.Context(), dsn, gormstore.Options{})
 			if err == nil || !strings.Contains(err.Error(), "."+c.column+" has the collation") {
 				t.Fatalf("got %v, want the column %s", err, c.column)
 			}
@@ -81,7 +82,7 @@ func TestT2_StatementBinlogIsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	o := gormstore.Options{SkipSchemaCheck: true}
-	_, err = gormstore.Open(t.Context(), server.DSN(name), o)
+	_, err = anystore.Open(t.Context(), server.DSN(name), o)
 	if err == nil || !strings.Contains(err.Error(), "SET GLOBAL binlog_format = 'ROW'") {
 		t.Fatalf("got %v, want a refusal with the statement", err)
 	}

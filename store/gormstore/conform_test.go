@@ -9,8 +9,10 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/transmsg/transmsg/internal/anystore"
 	"github.com/transmsg/transmsg/internal/dbtest"
 	"github.com/transmsg/transmsg/store/gormstore"
+	"github.com/transmsg/transmsg/store/migrations"
 	"github.com/transmsg/transmsg/store/storetest"
 )
 
@@ -37,7 +39,7 @@ func migrated(t *testing.T, dsn string, o gormstore.Options) *gormstore.Store {
 	if o.InsertTimeout == 0 {
 		o.InsertTimeout = time.Minute // SQLite is slow under the race detector
 	}
-	s, err := gormstore.Open(t.Context(), dsn, o)
+	s, err := anystore.Open(t.Context(), dsn, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,7 +48,7 @@ func migrated(t *testing.T, dsn string, o gormstore.Options) *gormstore.Store {
 			t.Error(err)
 		}
 	})
-	if _, err := s.Migrate(t.Context()); err != nil {
+	if _, err := migrations.Up(t.Context(), s); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.CheckSchema(context.Background()); err != nil {

@@ -1,4 +1,4 @@
-package gormstore
+package gormstore_test
 
 import (
 	"context"
@@ -8,8 +8,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/transmsg/transmsg/internal/anystore"
 	"github.com/transmsg/transmsg/internal/dbtest"
 	"github.com/transmsg/transmsg/internal/faultproxy"
+	"github.com/transmsg/transmsg/store/gormstore"
 )
 
 // TestTransactionsEndWithTheirContext: the network swallows everything from COMMIT or
@@ -32,12 +34,14 @@ func TestTransactionsEndWithTheirContext(t *testing.T) {
 func stallAtEnd(t *testing.T, dsn string, own bool, fnErr error) {
 	t.Helper()
 	s, proxy := throughProxy(t, dsn)
-	s.own = own
+	if !own {
+		s.AsCallersPool()
+	}
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	done := make(chan error, 1)
 	go func() {
-		done <- s.tryTx(ctx, func(dbTx) error {
+		done <- s.TryTx(ctx, func(gormstore.DBTx) error {
 			proxy.Stall(faultproxy.ToServer)
 			return fnErr
 		})
@@ -54,21 +58,21 @@ func stallAtEnd(t *testing.T, dsn string, own bool, fnErr error) {
 	cancel()
 	select {
 	case err := <-done:
-		if err == nil || (fnErr == nil && classify(err) != classUnknown) {
-			t.Errorf("got %v of class %d, want an unknown result", err, classify(err))
+		if err == nil || (fnErr == nil && s.Classify(err) != gormstore.ClassUnknown) {
+			t.Errorf("got %v of class %d, want an unknown result", err, s.Classify(err))
 		}
 	case <-time.After(30 * time.Second):
 		t.Fatal("the transaction outlives its context")
 	}
 	proxy.Resume()
 	var n int
-	if err := s.db.QueryRowContext(t.Context(), "SELECT 1").Scan(&n); err != nil {
+	if err := s.Pool().QueryRowContext(t.Context(), "SELECT 1").Scan(&n); err != nil {
 		t.Errorf("the pool after it: %v", err)
 	}
 }
 
 // throughProxy opens a store whose one connection goes through a proxy.
-func throughProxy(t *testing.T, dsn string) (*Store, *faultproxy.Proxy) {
+func throughProxy(t *testing.T, dsn string) (*gormstore.Store, *faultproxy.Proxy) {
 	t.Helper()
 	target := regexp.MustCompile(`[\w.]+:\d+`).FindString(dsn)
 	if target == "" {
@@ -83,12 +87,12 @@ func throughProxy(t *testing.T, dsn string) (*Store, *faultproxy.Proxy) {
 			t.Error(err)
 		}
 	})
-	s, err := Open(t.Context(), strings.Replace(dsn, target, proxy.Addr(), 1),
-		Options{SkipSchemaCheck: true, MaxOpenConns: 1})
+	s, err := anystore.Open(t.Context(), strings.Replace(dsn, target, proxy.Addr(), 1),
+		gormstore.Options{SkipSchemaCheck: true, MaxOpenConns: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = s.db.Close() })
+	t.Cleanup(func() { _ = s.Pool().Close() })
 	return s, proxy
 }
 
@@ -96,35 +100,35 @@ func throughProxy(t *testing.T, dsn string) (*Store, *faultproxy.Proxy) {
 // the transaction that failed on it.
 func TestFailedTransactionsLeaveNothingBehind(t *testing.T) {
 	t.Parallel()
-	s, err := Open(t.Context(), dbtest.MySQL(t), Options{SkipSchemaCheck: true, MaxOpenConns: 1})
+	s, err := anystore.Open(t.Context(), dbtest.MySQL(t), gormstore.Options{SkipSchemaCheck: true, MaxOpenConns: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = s.Close() })
-	if _, err := s.db.ExecContext(t.Context(), "CREATE TABLE t (n INT) ENGINE=InnoDB"); err != nil {
+	if _, err := s.Pool().ExecContext(t.Context(), "CREATE TABLE t (n INT) ENGINE=InnoDB"); err != nil {
 		t.Fatal(err)
 	}
 	failure := errors.New("no")
-	panics := func(dbTx) error { panic(failure) }
-	fails := func(tx dbTx) error {
+	panics := func(gormstore.DBTx) error { panic(failure) }
+	fails := func(tx gormstore.DBTx) error {
 		_, err := tx.ExecContext(t.Context(), "INSERT INTO t VALUES (1)")
 		return errors.Join(failure, err)
 	}
-	for _, fn := range []func(dbTx) error{fails, panics, fails} {
+	for _, fn := range []func(gormstore.DBTx) error{fails, panics, fails} {
 		func() {
 			defer func() { _ = recover() }()
-			if err := s.tryTx(t.Context(), fn); !errors.Is(err, failure) {
+			if err := s.TryTx(t.Context(), fn); !errors.Is(err, failure) {
 				t.Errorf("got %v, want the function's error", err)
 			}
 		}()
 		var rows int
-		_, inside := s.db.ExecContext(t.Context(), "SET TRANSACTION READ WRITE") // refused in a transaction
-		err := s.db.QueryRowContext(t.Context(), "SELECT COUNT(*) FROM t").Scan(&rows)
+		_, inside := s.Pool().ExecContext(t.Context(), "SET TRANSACTION READ WRITE") // refused in a transaction
+		err := s.Pool().QueryRowContext(t.Context(), "SELECT COUNT(*) FROM t").Scan(&rows)
 		if err != nil || rows != 0 || inside != nil {
 			t.Errorf("%d rows, in transaction %v, %v, want none", rows, inside, err)
 		}
 	}
-	if _, err := s.db.ExecContext(t.Context(), "INSERT INTO t VALUES (2)"); err != nil {
+	if _, err := s.Pool().ExecContext(t.Context(), "INSERT INTO t VALUES (2)"); err != nil {
 		t.Fatal(err)
 	}
 }

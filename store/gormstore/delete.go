@@ -35,10 +35,10 @@ func (s *Store) deleteKeys(ctx context.Context, keys []model.RowKey) (n int, bus
 		query, args := s.deleteQuery(keys)
 		for try := 1; ; try++ {
 			n, err := affected(s.db.ExecContext(ctx, query, args...))
-			if classify(err) == classBusy {
+			if s.d.classify(err) == classBusy {
 				break
 			}
-			if err == nil || !again(ctx, classify(err), try) || pause(ctx, try) != nil {
+			if err == nil || !again(ctx, s.d.classify(err), try) || pause(ctx, try) != nil {
 				return n, nil, err
 			}
 		}
@@ -172,7 +172,7 @@ func (s *Store) execOwn(ctx context.Context, op, query string, args []any) (int,
 	}
 	for try := 1; ; try++ {
 		n, err := affected(s.db.ExecContext(ctx, query, args...))
-		if err == nil || !again(ctx, classify(err), try) || pause(ctx, try) != nil {
+		if err == nil || !again(ctx, s.d.classify(err), try) || pause(ctx, try) != nil {
 			return n, s.wrap(op, err)
 		}
 	}

@@ -28,6 +28,14 @@ type dialect struct {
 	maxParams int
 	// dollar says that placeholders are $1, $2, ...
 	dollar bool
+	// driver reads the errors of the one driver that is linked for it.
+	driver Driver
+}
+
+func newDialect(driver Driver) *dialect {
+	d := dialectOf(driver.Dialect)
+	d.driver = driver
+	return d
 }
 
 func dialectOf(name string) *dialect {

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/transmsg/transmsg/internal/anystore"
 	"github.com/transmsg/transmsg/internal/dbtest"
 	"github.com/transmsg/transmsg/store/gormstore"
 )
@@ -40,7 +41,7 @@ func TestOpenErrorsNameTheServerAndNoSecret(t *testing.T) {
 		"sqlite no folder":       {"sqlite:/no/such/folder/x.db", "/no/such/folder/x.db"},
 	} {
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-		s, err := gormstore.Open(ctx, c.dsn, gormstore.Options{})
+		s, err := anystore.Open(ctx, c.dsn, gormstore.Options{})
 		cancel()
 		switch {
 		case err == nil:
@@ -59,7 +60,7 @@ func TestOpenErrorsNameTheServerAndNoSecret(t *testing.T) {
 func TestOpenWithWrongPasswordHidesIt(t *testing.T) {
 	t.Parallel()
 	dsn := strings.Replace(dbtest.MySQL(t), "root@", "nobody:"+secret+"@", 1)
-	_, err := gormstore.Open(t.Context(), dsn, gormstore.Options{})
+	_, err := anystore.Open(t.Context(), dsn, gormstore.Options{})
 	if err == nil || strings.Contains(err.Error(), secret) || !strings.Contains(err.Error(), "Access denied") {
 		t.Errorf("got %v, want access denied without the secret", err)
 	}
@@ -102,9 +103,8 @@ func TestOptionsAreRefusedNotClamped(t *testing.T) {
 		"Prefix":        {Prefix: "Bad-Prefix"},
 		"MaxOpenConns":  {MaxOpenConns: -1},
 		"InsertTimeout": {InsertTimeout: time.Millisecond},
-		"AutoMigrate":   {AutoMigrate: true},
 	} {
-		_, err := gormstore.Open(t.Context(), "mysql://root@127.0.0.1:1/db", o)
+		_, err := anystore.Open(t.Context(), "mysql://root@127.0.0.1:1/db", o)
 		if err == nil || !strings.Contains(err.Error(), field) {
 			t.Errorf("%s: got %v, want a refusal that names it", field, err)
 		}
@@ -140,7 +140,7 @@ func TestT5_UnixSockets(t *testing.T) {
 		"postgres://" + u.User.String() + "@" + u.Path + "?host=" + folder + "&port=" + u.Port(),
 		"postgres://" + u.Path + "?host=" + folder + "&user=" + u.User.Username() + "&port=" + u.Port(),
 	} {
-		s, err := gormstore.Open(t.Context(), dsn, gormstore.Options{SkipSchemaCheck: true})
+		s, err := anystore.Open(t.Context(), dsn, gormstore.Options{SkipSchemaCheck: true})
 		if err != nil {
 			t.Errorf("%s: %v", dsn, err)
 			continue
@@ -156,7 +156,7 @@ func TestT5_UnixSockets(t *testing.T) {
 		"postgres://app:" + secret + "@%2Fvar%2Frun/db":      "?host=/FOLDER",
 		"mysql://app:a%40" + secret + "@tcp(127.0.0.1:1)/db": "leave mysql:// out",
 	} {
-		_, err := gormstore.Open(t.Context(), dsn, gormstore.Options{})
+		_, err := anystore.Open(t.Context(), dsn, gormstore.Options{})
 		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), secret) {
 			t.Errorf("%s: got %v, want it to name %q and no secret", dsn, err, want)
 		}

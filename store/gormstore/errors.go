@@ -5,10 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"slices"
-
-	"github.com/go-sql-driver/mysql"
-	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/transmsg/transmsg/model"
 )
@@ -52,9 +48,9 @@ func (e unknownError) Unwrap() error { return e.error }
 // commitError marks the error of a COMMIT. Only a server that says that rivals undid the
 // transaction, or a COMMIT that was never sent, is certain: MariaDB may answer "query
 // interrupted" to one that took effect.
-func commitError(err error) error {
-	undone := classify(err) == classRetry && !needsReprepare(err)
-	if err == nil || errors.Is(err, driver.ErrBadConn) || pgconn.SafeToRetry(err) || undone {
+func (d *dialect) commitError(err error) error {
+	undone := d.classify(err) == classRetry && !d.needsReprepare(err)
+	if err == nil || errors.Is(err, driver.ErrBadConn) || d.notSent(err) || undone {
 		return err
 	}
 	return unknownError{err}
@@ -62,56 +58,65 @@ func commitError(err error) error {
 
 // uncommitted marks the error of a statement inside a transaction that was not
 // committed: even if the connection broke, the server undoes it.
-func uncommitted(err error) error {
-	if classify(err) == classUnknown {
+func (d *dialect) uncommitted(err error) error {
+	if d.classify(err) == classUnknown {
 		return notSentError{err}
 	}
 	return err
 }
 
+// reply is the server's own answer in err, where it has one.
+func (d *dialect) reply(err error) (Reply, bool) {
+	if err == nil || d.driver.Reply == nil {
+		return Reply{}, false
+	}
+	return d.driver.Reply(err)
+}
+
+// notSent reports whether the driver knows that nothing was sent.
+func (d *dialect) notSent(err error) bool { return d.driver.NotSent != nil && d.driver.NotSent(err) }
+
 // classify is the one place where errors of all drivers are judged.
-func classify(err error) class {
+func (d *dialect) classify(err error) class {
 	var (
 		notSent notSentError
 		unknown unknownError
-		my      *mysql.MySQLError
-		pg      *pgconn.PgError
-		lite    interface {
-			error
-			Code() int
-		}
-		dial *net.OpError
+		dial    *net.OpError
 	)
 	switch {
 	case errors.As(err, &unknown):
 		return classUnknown
-	case errors.As(err, &notSent), errors.Is(err, driver.ErrBadConn), pgconn.SafeToRetry(err):
+	case errors.As(err, &notSent), errors.Is(err, driver.ErrBadConn), d.notSent(err):
 		return classNotSent
-	case errors.Is(err, mysql.ErrPktTooLarge):
-		return classData // refused by the driver before sending
-	case errors.As(err, &my):
-		return classifyMySQL(my.Number)
-	case errors.As(err, &pg):
-		return classifyPostgres(pg.Code)
-	case errors.As(err, &lite):
-		return classifySQLite(lite.Code())
-	case errors.As(err, &dial) && dial.Op == "dial":
+	}
+	if r, ok := d.reply(err); ok {
+		switch d.name {
+		case dialectMySQL:
+			return classifyMySQL(r.Number)
+		case dialectPostgres:
+			return classifyPostgres(r.State)
+		default:
+			return classifySQLite(r.Number)
+		}
+	}
+	if errors.As(err, &dial) && dial.Op == "dial" {
 		return classNotSent
 	}
 	return classUnknown
 }
 
 // missingTable reports whether err says that a table does not exist.
-func missingTable(err error) bool {
-	var my *mysql.MySQLError
-	var pg *pgconn.PgError
-	if errors.As(err, &my) {
-		return my.Number == 1146
+func (d *dialect) missingTable(err error) bool {
+	r, ok := d.reply(err)
+	switch {
+	case !ok:
+		return false
+	case d.name == dialectMySQL:
+		return r.Number == 1146
+	case d.name == dialectPostgres:
+		return r.State == "42P01"
 	}
-	if errors.As(err, &pg) {
-		return pg.Code == "42P01"
-	}
-	return slices.Contains([]string{"SQL logic error: no such table"}, firstPart(err.Error()))
+	return firstPart(r.Message) == "SQL logic error: no such table"
 }
 
 // firstPart returns s up to its second colon.
@@ -139,7 +144,7 @@ func (s *Store) wrap(op string, err error) error {
 // storeError is the failure of an INSERT: certain, or not.
 func (s *Store) storeError(ids []string, err error) error {
 	kind := model.ErrStoreUnknown
-	if classify(err).certain() {
+	if s.d.classify(err).certain() {
 		kind = model.ErrNotStored
 	}
 	return &model.StoreError{Kind: kind, IDs: ids, Err: s.wrap("insert", err)}

@@ -1,55 +1,71 @@
-package gormstore
+package gormstore_test
 
 import (
 	"context"
 	"database/sql/driver"
 	"errors"
+	"fmt"
 	"testing"
 
 	"github.com/go-sql-driver/mysql"
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/transmsg/transmsg/model"
+	"github.com/transmsg/transmsg/store/gormstore"
+	mysqlstore "github.com/transmsg/transmsg/store/mysql"
+	"github.com/transmsg/transmsg/store/postgres"
 )
 
 func mysqlError(number uint16) error { return &mysql.MySQLError{Number: number} }
 
 func postgresError(code string) error { return &pgconn.PgError{Code: code} }
 
+// safe is an error of which pgx knows that nothing was sent.
+type safe struct{ error }
+
+func (safe) SafeToRetry() bool { return true }
+
 // TestWhatErrorsSay: only what the server certainly undid is certain.
 func TestWhatErrorsSay(t *testing.T) {
 	t.Parallel()
+	my, pg := mysqlstore.DSN("u@tcp(h)/d").Judge(), postgres.DSN("postgres://u@h/d").Judge()
 	for name, c := range map[string]struct {
 		err  error
-		want class
+		want gormstore.Class
 	}{
-		"deadlock":                     {mysqlError(1213), classRetry},
-		"lock wait timeout":            {mysqlError(1205), classBusy},
-		"lock not available":           {postgresError("55P03"), classBusy},
-		"network":                      {mysqlError(1160), classUnknown},
-		"interrupted":                  {mysqlError(1317), classUnknown},
-		"refused":                      {mysqlError(1142), classRefused},
-		"commit undone by rivals":      {commitError(mysqlError(1213)), classRetry},
-		"commit not serializable":      {commitError(postgresError("40001")), classRetry},
-		"commit never sent":            {commitError(driver.ErrBadConn), classNotSent},
-		"commit interrupted":           {commitError(mysqlError(1317)), classUnknown},
-		"commit refused":               {commitError(mysqlError(1290)), classUnknown},
-		"commit refused by data":       {commitError(postgresError("23514")), classUnknown},
-		"commit without a server":      {commitError(postgresError("57P03")), classUnknown},
-		"commit at its deadline":       {commitError(context.DeadlineExceeded), classUnknown},
-		"statement before the commit":  {uncommitted(mysqlError(1317)), classNotSent},
-		"deadlock before the commit":   {uncommitted(mysqlError(1213)), classRetry},
-		"lock timeout before a commit": {uncommitted(mysqlError(1205)), classBusy},
+		"deadlock":                     {mysqlError(1213), gormstore.ClassRetry},
+		"lock wait timeout":            {mysqlError(1205), gormstore.ClassBusy},
+		"lock not available":           {postgresError("55P03"), gormstore.ClassBusy},
+		"network":                      {mysqlError(1160), gormstore.ClassUnknown},
+		"interrupted":                  {mysqlError(1317), gormstore.ClassUnknown},
+		"refused":                      {mysqlError(1142), gormstore.ClassRefused},
+		"commit undone by rivals":      {my.CommitError(mysqlError(1213)), gormstore.ClassRetry},
+		"commit not serializable":      {pg.CommitError(postgresError("40001")), gormstore.ClassRetry},
+		"packet that is too large":     {fmt.Errorf("insert: %w", mysql.ErrPktTooLarge), gormstore.ClassData},
+		"postgres says never sent":     {safe{errors.New("no")}, gormstore.ClassNotSent},
+		"no answer":                    {errors.New("eof"), gormstore.ClassUnknown},
+		"commit never sent":            {my.CommitError(driver.ErrBadConn), gormstore.ClassNotSent},
+		"commit interrupted":           {my.CommitError(mysqlError(1317)), gormstore.ClassUnknown},
+		"commit refused":               {my.CommitError(mysqlError(1290)), gormstore.ClassUnknown},
+		"commit refused by data":       {pg.CommitError(postgresError("23514")), gormstore.ClassUnknown},
+		"commit without a server":      {pg.CommitError(postgresError("57P03")), gormstore.ClassUnknown},
+		"commit at its deadline":       {my.CommitError(context.DeadlineExceeded), gormstore.ClassUnknown},
+		"statement before the commit":  {my.Uncommitted(mysqlError(1317)), gormstore.ClassNotSent},
+		"deadlock before the commit":   {my.Uncommitted(mysqlError(1213)), gormstore.ClassRetry},
+		"lock timeout before a commit": {my.Uncommitted(mysqlError(1205)), gormstore.ClassBusy},
 	} {
-		if got := classify(c.err); got != c.want {
+		judge := my
+		if pgErr, isSafe := (*pgconn.PgError)(nil), (safe{}); errors.As(c.err, &isSafe) || errors.As(c.err, &pgErr) {
+			judge = pg
+		}
+		if got := judge.Classify(c.err); got != c.want {
 			t.Errorf("%s: got class %d, want %d", name, got, c.want)
 		}
 	}
-	if err := commitError(nil); err != nil {
+	if err := my.CommitError(nil); err != nil {
 		t.Errorf("commit without an error: %v", err)
 	}
-	s := &Store{d: dialectOf(dialectSQLite)}
-	if err := s.storeError(nil, commitError(mysqlError(1317))); !errors.Is(err, model.ErrStoreUnknown) {
+	if err := my.StoreError(my.CommitError(mysqlError(1317))); !errors.Is(err, model.ErrStoreUnknown) {
 		t.Errorf("an interrupted commit is %v, want ErrStoreUnknown", err)
 	}
 }

@@ -1,14 +1,11 @@
 package gormstore
 
 import (
-	"database/sql"
+	"context"
 	"slices"
 
 	"github.com/transmsg/transmsg/model"
 )
-
-// Pool is the store's own pool.
-func (s *Store) Pool() *sql.DB { return s.db }
 
 // DueQuery is the locking query of a claim.
 func (s *Store) DueQuery(c model.Claim) (string, []any) { return s.dueQuery(c) }
@@ -46,3 +43,45 @@ func (s *Store) InsertArgs(rows []*model.Draft) []any { return s.insertArgs(rows
 
 // DeleteQuery is the statement of a delete.
 func (s *Store) DeleteQuery(keys []model.RowKey) (string, []any) { return s.deleteQuery(keys) }
+
+// DBTx is an open transaction of the store's own.
+type DBTx = dbTx
+
+// TryTx runs fn in a transaction once.
+func (s *Store) TryTx(ctx context.Context, fn func(DBTx) error) error { return s.tryTx(ctx, fn) }
+
+// AsCallersPool makes the store treat its pool as a caller's.
+func (s *Store) AsCallersPool() { s.own = false }
+
+// Maria says whether the server is MariaDB; SetMaria makes the store think so.
+func (s *Store) Maria() bool      { return s.maria }
+func (s *Store) SetMaria(is bool) { s.maria = is }
+
+// ErrNoTx is what a handle without a transaction gets.
+var ErrNoTx = errNoTx
+
+// Class says what an error tells about its statement.
+type Class = class
+
+// The classes that tests ask for.
+const (
+	ClassUnknown = classUnknown
+	ClassNotSent = classNotSent
+	ClassRefused = classRefused
+	ClassData    = classData
+	ClassRetry   = classRetry
+	ClassBusy    = classBusy
+)
+
+// Judge is what judges the errors of a source's driver.
+func (src Source) Judge() *dialect { return newDialect(src.driver) }
+
+func (d *dialect) Classify(err error) Class    { return d.classify(err) }
+func (d *dialect) CommitError(err error) error { return d.commitError(err) }
+func (d *dialect) Uncommitted(err error) error { return d.uncommitted(err) }
+
+// StoreError is the failure of an INSERT on a store of this dialect.
+func (d *dialect) StoreError(err error) error { return (&Store{d: d}).storeError(nil, err) }
+
+// Classify judges an error of the store's driver.
+func (s *Store) Classify(err error) Class { return s.d.classify(err) }

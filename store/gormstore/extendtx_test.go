@@ -4,9 +4,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/transmsg/transmsg/internal/anystore"
 	"github.com/transmsg/transmsg/internal/dbtest"
 	"github.com/transmsg/transmsg/model"
 	"github.com/transmsg/transmsg/store/gormstore"
+	"github.com/transmsg/transmsg/store/migrations"
 )
 
 // Rows of a long transaction are leased anew before its commit, through its own handle on
@@ -18,12 +20,12 @@ func TestExtendTxLeasesTheTransactionsRows(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s, err := gormstore.Open(t.Context(), dsn, gormstore.Options{SkipSchemaCheck: true})
+			s, err := anystore.Open(t.Context(), dsn, gormstore.Options{SkipSchemaCheck: true})
 			if err != nil {
 				t.Fatal(err)
 			}
 			t.Cleanup(func() { _ = s.Close() })
-			if _, err := s.Migrate(t.Context()); err != nil {
+			if _, err := migrations.Up(t.Context(), s); err != nil {
 				t.Fatal(err)
 			}
 			m := model.Message{ID: model.NewID(), Exchange: "ex", RoutingKey: "k"}

@@ -43,7 +43,7 @@ func TestT4_CallersPoolRecoversAfterAFailover(t *testing.T) {
 	pool := sql.OpenDB(connector)
 	const conns = 8
 	pool.SetMaxIdleConns(conns)
-	s, err := gormstore.New(callersPool(t, gormmysql.New(gormmysql.Config{Conn: pool})), gormstore.Options{})
+	s, err := onPool(t.Context(), callersPool(t, gormmysql.New(gormmysql.Config{Conn: pool})), gormstore.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

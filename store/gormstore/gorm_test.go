@@ -1,6 +1,7 @@
 package gormstore_test
 
 import (
+	"context"
 	"strings"
 	"testing"
 	"time"
@@ -11,9 +12,13 @@ import (
 	"gorm.io/gorm"
 	"gorm.io/gorm/logger"
 
+	"github.com/transmsg/transmsg/internal/anystore"
 	"github.com/transmsg/transmsg/internal/dbtest"
 	"github.com/transmsg/transmsg/model"
 	"github.com/transmsg/transmsg/store/gormstore"
+	"github.com/transmsg/transmsg/store/migrations"
+	"github.com/transmsg/transmsg/store/mysql"
+	"github.com/transmsg/transmsg/store/postgres"
 	"github.com/transmsg/transmsg/store/storetest"
 )
 
@@ -36,14 +41,19 @@ func callersPool(t *testing.T, d gorm.Dialector) *gorm.DB {
 	return db
 }
 
+// onPool opens a store on a caller's *gorm.DB of any dialect.
+func onPool(ctx context.Context, db *gorm.DB, o gormstore.Options) (*gormstore.Store, error) {
+	return gormstore.Open(ctx, anystore.Gorm(db), o)
+}
+
 func onCallersPool(t *testing.T, db *gorm.DB) *gormstore.Store {
 	t.Helper()
-	s, err := gormstore.New(db, gormstore.Options{SkipSchemaCheck: true, InsertTimeout: time.Minute})
+	s, err := onPool(t.Context(), db, gormstore.Options{SkipSchemaCheck: true, InsertTimeout: time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = s.Close() })
-	if _, err := s.Migrate(t.Context()); err != nil {
+	if _, err := migrations.Up(t.Context(), s); err != nil {
 		t.Fatal(err)
 	}
 	return s
@@ -118,15 +128,22 @@ func TestNewLeavesSessionsAlone(t *testing.T) {
 func TestNewChecksTheServerAndSchema(t *testing.T) {
 	t.Parallel()
 	db := callersPool(t, gormmysql.Open(dbtest.MySQL(t)))
-	_, err := gormstore.New(db, gormstore.Options{})
+	_, err := onPool(t.Context(), db, gormstore.Options{})
 	if err == nil || !strings.Contains(err.Error(), "transmsg migrate up") {
 		t.Errorf("without a schema: got %v", err)
 	}
 	lax := callersPool(t, gormmysql.Open(dbtest.MySQL(t)+"?sql_mode=%27%27"))
-	if _, err := gormstore.New(lax, gormstore.Options{}); err == nil || !strings.Contains(err.Error(), "STRICT") {
+	if _, err := onPool(t.Context(), lax, gormstore.Options{}); err == nil || !strings.Contains(err.Error(), "STRICT") {
 		t.Errorf("not strict: got %v", err)
 	}
-	if _, err := gormstore.New(db, gormstore.Options{AutoMigrate: true}); err == nil {
-		t.Error("AutoMigrate on a server is accepted")
+	if _, err := gormstore.Open(t.Context(), postgres.Gorm(db), gormstore.Options{}); err == nil ||
+		!strings.Contains(err.Error(), "speaks mysql") {
+		t.Errorf("a *gorm.DB of another dialect: got %v", err)
+	}
+	for name, src := range map[string]gormstore.Source{"zero": {}, "sql": mysql.SQL(nil), "gorm": mysql.Gorm(nil)} {
+		if s, err := gormstore.Open(t.Context(), src, gormstore.Options{}); err == nil {
+			t.Errorf("%s: a source without a database is accepted", name)
+			_ = s.Close()
+		}
 	}
 }

@@ -5,19 +5,21 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/transmsg/transmsg/internal/anystore"
 	"github.com/transmsg/transmsg/internal/dbtest"
 	"github.com/transmsg/transmsg/store/gormstore"
+	"github.com/transmsg/transmsg/store/migrations"
 )
 
 // identityOf opens the tables, migrated, and asks for their identity.
 func identityOf(t *testing.T, dsn, prefix string) string {
 	t.Helper()
-	s, err := gormstore.Open(t.Context(), dsn, gormstore.Options{Prefix: prefix, SkipSchemaCheck: true})
+	s, err := anystore.Open(t.Context(), dsn, gormstore.Options{Prefix: prefix, SkipSchemaCheck: true})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = s.Close() })
-	if _, err := s.Migrate(t.Context()); err != nil {
+	if _, err := migrations.Up(t.Context(), s); err != nil {
 		t.Fatal(err)
 	}
 	id, err := s.Identity(t.Context())

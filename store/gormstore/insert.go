@@ -162,7 +162,7 @@ func (s *Store) insertRound(ctx context.Context, units []*unit) (later []*unit) 
 			finish(units)
 			return later
 		}
-		switch c := classify(err); {
+		switch c := s.d.classify(err); {
 		case c == classData && len(units) > 1:
 			// One of them holds a bad value; halving finds it in few statements.
 			half := len(units) / 2

@@ -114,7 +114,7 @@ func (t *txInsert) rest() {
 func (t *txInsert) insert(ctx context.Context) (stored int, exists, err error) {
 	query, args := t.s.insertTxStatement(t.open())
 	stored, err = affected(t.x.ExecContext(ctx, query, args...))
-	if err = t.s.explainTx(err); err != nil && classify(err) == classDuplicate && !errors.Is(err, errNoTx) {
+	if err = t.s.explainTx(err); err != nil && t.s.d.classify(err) == classDuplicate && !errors.Is(err, errNoTx) {
 		return 0, err, nil
 	}
 	return stored, nil, err

@@ -1,17 +1,11 @@
 package gormstore
 
-import (
-	"errors"
-
-	"github.com/go-sql-driver/mysql"
-)
-
 // This file lists the errors after which it is certain that a statement stored nothing.
 // Whatever is not listed is unknown: a proxy that has passed the statement on answers
 // with numbers of its own when the server's answer does not come.
 
 // classifyMySQL judges MySQL's and MariaDB's error numbers.
-func classifyMySQL(number uint16) class {
+func classifyMySQL(number int) class {
 	switch number {
 	case 1062: // duplicate key
 		return classDuplicate
@@ -40,9 +34,9 @@ func classifyMySQL(number uint16) class {
 }
 
 // needsReprepare reports whether the server wants a prepared statement to be prepared again.
-func needsReprepare(err error) bool {
-	var my *mysql.MySQLError
-	return errors.As(err, &my) && my.Number == 1615
+func (d *dialect) needsReprepare(err error) bool {
+	r, _ := d.reply(err)
+	return d.name == dialectMySQL && r.Number == 1615
 }
 
 // classifyPostgres judges SQLSTATEs. A pooler speaks in classes 08, 53, 57 and 58, and those

@@ -17,6 +17,7 @@ import (
 	"github.com/transmsg/transmsg/internal/dbtest"
 	"github.com/transmsg/transmsg/model"
 	"github.com/transmsg/transmsg/store/gormstore"
+	"github.com/transmsg/transmsg/store/migrations"
 )
 
 // eachLocking runs a test on the servers that lock rows, on the own pool and a caller's.
@@ -344,10 +345,10 @@ func TestMigrationComesBackToALockedTable(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	done := make(chan error, 1)
-	var applied []gormstore.Migration
+	var applied []migrations.Migration
 	go func() {
 		var err error
-		applied, err = s.Migrate(ctx)
+		applied, err = migrations.Up(ctx, s)
 		done <- err
 	}()
 	manyWaits(t, tx, 2)
@@ -370,7 +371,7 @@ func TestAutocommitOff(t *testing.T) {
 	if n := present(t, other, rows...); n != 1 {
 		t.Error("the row is not committed")
 	}
-	_, err := gormstore.New(callersPool(t, gormmysql.Open(dsn)), gormstore.Options{})
+	_, err := onPool(t.Context(), callersPool(t, gormmysql.Open(dsn)), gormstore.Options{})
 	if err == nil || !strings.Contains(err.Error(), "autocommit") {
 		t.Errorf("a caller's pool with autocommit=0: got %v, want it refused", err)
 	}

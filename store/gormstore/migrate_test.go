@@ -1,13 +1,17 @@
 package gormstore_test
 
 import (
+	"fmt"
+	"io/fs"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/transmsg/transmsg/internal/anystore"
 	"github.com/transmsg/transmsg/internal/dbtest"
 	"github.com/transmsg/transmsg/model"
 	"github.com/transmsg/transmsg/store/gormstore"
+	"github.com/transmsg/transmsg/store/migrations"
 )
 
 // eachServer runs a test on a fresh database of every server.
@@ -24,7 +28,7 @@ func eachServer(t *testing.T, test func(t *testing.T, dsn string)) {
 func unchecked(t *testing.T, dsn string, o gormstore.Options) *gormstore.Store {
 	t.Helper()
 	o.SkipSchemaCheck = true
-	s, err := gormstore.Open(t.Context(), dsn, o)
+	s, err := anystore.Open(t.Context(), dsn, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -35,7 +39,7 @@ func unchecked(t *testing.T, dsn string, o gormstore.Options) *gormstore.Store {
 func TestOpenWithoutSchemaNamesTheCommand(t *testing.T) {
 	t.Parallel()
 	eachServer(t, func(t *testing.T, dsn string) {
-		_, err := gormstore.Open(t.Context(), dsn, gormstore.Options{})
+		_, err := anystore.Open(t.Context(), dsn, gormstore.Options{})
 		if err == nil || !strings.Contains(err.Error(), "transmsg migrate up") {
 			t.Errorf("got %v, want it to name `transmsg migrate up`", err)
 		}
@@ -46,22 +50,22 @@ func TestMigrateTwiceAndStatus(t *testing.T) {
 	t.Parallel()
 	eachServer(t, func(t *testing.T, dsn string) {
 		s := unchecked(t, dsn, gormstore.Options{Prefix: "app_"})
-		pending, err := s.Migrations(t.Context())
+		pending, err := migrations.Status(t.Context(), s)
 		if err != nil || len(pending) == 0 || slices.ContainsFunc(pending, applied) {
 			t.Fatalf("before: %v, %v, want all pending", pending, err)
 		}
 		if err := s.CheckSchema(t.Context()); err == nil || !strings.Contains(err.Error(), "transmsg migrate up") {
 			t.Errorf("version table without migrations: got %v", err)
 		}
-		done, err := s.Migrate(t.Context())
+		done, err := migrations.Up(t.Context(), s)
 		if err != nil || len(done) != len(pending) {
 			t.Fatalf("migrate: %v, %v", done, err)
 		}
-		again, err := s.Migrate(t.Context())
+		again, err := migrations.Up(t.Context(), s)
 		if err != nil || len(again) != 0 {
 			t.Errorf("second time: %v, %v, want nothing to do", again, err)
 		}
-		after, err := s.Migrations(t.Context())
+		after, err := migrations.Status(t.Context(), s)
 		if err != nil || !slices.Equal(after, done) {
 			t.Errorf("after: %v, %v, want %v", after, err, done)
 		}
@@ -80,14 +84,14 @@ func TestMigrateTwiceAndStatus(t *testing.T) {
 	})
 }
 
-func applied(m gormstore.Migration) bool { return m.Applied }
+func applied(m migrations.Migration) bool { return m.Applied }
 
 // TestMigrationSQLAppliedByHand runs the printed text and expects that nothing is left
 // to do and that the store works on it.
 func TestMigrationSQLAppliedByHand(t *testing.T) {
 	t.Parallel()
 	eachServer(t, func(t *testing.T, dsn string) {
-		text, err := gormstore.MigrationSQL(dsn, gormstore.Options{})
+		text, err := migrations.SQL(anystore.Source(dsn).Dialect(), "")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -103,7 +107,7 @@ func TestMigrationSQLAppliedByHand(t *testing.T) {
 		if err := s.CheckSchema(t.Context()); err != nil {
 			t.Error(err)
 		}
-		if done, err := s.Migrate(t.Context()); err != nil || len(done) != 0 {
+		if done, err := migrations.Up(t.Context(), s); err != nil || len(done) != 0 {
 			t.Errorf("migrate after the printed text: %v, %v, want nothing to do", done, err)
 		}
 	})
@@ -170,7 +174,7 @@ func TestSchemaBeforeReplayedIsRefused(t *testing.T) {
 		if err := s.CheckSchema(t.Context()); err == nil || !strings.Contains(err.Error(), "transmsg migrate up") {
 			t.Errorf("schema version 1: got %v, want it to name `transmsg migrate up`", err)
 		}
-		if done, err := s.Migrate(t.Context()); err != nil || len(done) != 3 {
+		if done, err := migrations.Up(t.Context(), s); err != nil || len(done) != 3 {
 			t.Fatalf("migrate from version 1: %v, %v", done, err)
 		}
 		if err := s.CheckSchema(t.Context()); err != nil {
@@ -182,28 +186,45 @@ func TestSchemaBeforeReplayedIsRefused(t *testing.T) {
 	})
 }
 
-func TestSQLiteMigratesByItself(t *testing.T) {
+// TestMigrationsOpenMakesTheTables is the door for files and memory that are the program's
+// own; without it a fresh one is refused like any other database.
+func TestMigrationsOpenMakesTheTables(t *testing.T) {
 	t.Parallel()
-	for _, c := range []struct {
-		dsn string
-		o   gormstore.Options
-	}{
-		{"sqlite::memory:", gormstore.Options{}},
-		{":memory:", gormstore.Options{}},
-		{dbtest.SQLite(t), gormstore.Options{AutoMigrate: true}},
-		{"sqlite:" + t.TempDir() + "/with space%20 ü.db", gormstore.Options{AutoMigrate: true}},
+	for _, dsn := range []string{
+		"sqlite::memory:", ":memory:", dbtest.SQLite(t), "sqlite:" + t.TempDir() + "/with space%20 ü.db",
 	} {
-		s, err := gormstore.Open(t.Context(), c.dsn, c.o)
+		if s, err := anystore.Open(t.Context(), dsn, gormstore.Options{}); err == nil {
+			t.Errorf("%s: opened without tables", dsn)
+			_ = s.Close()
+		}
+		s, err := migrations.Open(t.Context(), anystore.Source(dsn), gormstore.Options{})
 		if err != nil {
-			t.Errorf("%s: %v", c.dsn, err)
+			t.Errorf("%s: %v", dsn, err)
 			continue
 		}
 		d := benchDraft([]byte("x"))
 		if got, err := s.Insert(t.Context(), []model.Draft{d}); err != nil || got[0] != model.StoredNew {
-			t.Errorf("%s: %v, %v", c.dsn, got, err)
+			t.Errorf("%s: %v, %v", dsn, got, err)
 		}
 		if err := s.Close(); err != nil {
 			t.Error(err)
+		}
+	}
+}
+
+// TestNewestMigrationIsTheSchemaVersion: a migration that is added raises the constant too.
+func TestNewestMigrationIsTheSchemaVersion(t *testing.T) {
+	t.Parallel()
+	for _, dialect := range []string{"mysql", "postgres", "sqlite"} {
+		files, err := gormstore.MigrationFiles(dialect, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		names, err := fs.Glob(files, fmt.Sprintf("%05d_*.sql", gormstore.SchemaVersion))
+		all, errAll := fs.Glob(files, "*.sql")
+		if err != nil || errAll != nil || len(names) != 1 || len(all) != gormstore.SchemaVersion {
+			t.Errorf("%s: %v of %v (%v, %v), want %d files, the last of that number",
+				dialect, names, all, err, errAll, gormstore.SchemaVersion)
 		}
 	}
 }

@@ -11,16 +11,15 @@ import (
 	"sync/atomic"
 	"time"
 
-	"gorm.io/gorm"
-
 	"github.com/transmsg/transmsg/model"
 )
 
-// newTimeout bounds the questions that [New] asks the server.
-const newTimeout = 10 * time.Second
+// connMaxLifetime ends connections to a server that was demoted: the name leads to another
+// one, but an open connection never does.
+const connMaxLifetime = 5 * time.Minute
 
 // Store is the table of trans messages in one database. It is safe for concurrent use.
-// The zero value is not usable; see [Open] and [New].
+// The zero value is not usable; see [Open].
 type Store struct {
 	db      *sql.DB
 	own     bool // the pool is ours: READ COMMITTED per connection
@@ -39,79 +38,61 @@ type Store struct {
 	prepared prepared
 }
 
-// Open opens a pool of its own on the database of dsn and checks that it answers, is
-// new enough and strict, and has the schema. Accepted forms are
-// mysql://user:password@host:port/database?parameters (parameters of go-sql-driver),
-// user:password@tcp(host:port)/database, postgres://..., sqlite:PATH, sqlite::memory:
-// and a path that ends in .db or .sqlite. Every connection to a server is READ COMMITTED,
-// commits each statement by itself, waits a second for a lock, and is closed after five
-// minutes. ctx ends Open alone. Errors name the server and never contain the password.
-// Call [Store.Close].
-func Open(ctx context.Context, dsn string, o Options) (*Store, error) {
+// Open opens a store on the database of src and checks that it answers, is new enough and
+// strict, and has the schema. ctx ends Open alone. Errors name the server and never contain
+// the password. Call [Store.Close].
+//
+// With a pool of its own (the function DSN of the dialects' packages) every connection to a
+// server is READ COMMITTED, commits each statement by itself, waits a second for a lock, and
+// is closed after five minutes.
+//
+// A caller's pool (SQL and Gorm) keeps its settings: the isolation level is set per
+// transaction, never per session. Locks are waited for as long as the pool's sessions say: an
+// id that somebody holds locked may delay others for that time. A pool that the caller's own
+// open transactions can exhaust makes Publish wait for its context: prefer an own one.
+// PostgreSQL wants pgx's driver, gorm's default.
+func Open(ctx context.Context, src Source, o Options) (*Store, error) {
 	o, err := o.withDefaults()
 	if err != nil {
 		return nil, fmt.Errorf("gormstore: open: %w", err)
 	}
-	t, err := parseDSN(dsn)
-	if err != nil {
+	if err := src.Err(); err != nil {
 		return nil, fmt.Errorf("gormstore: open: %w", err)
 	}
-	if o.AutoMigrate && t.dialect != dialectSQLite {
-		return nil, fmt.Errorf("gormstore: open: %s: options: AutoMigrate is for SQLite alone; "+
-			"run `transmsg migrate up`", t.label)
-	}
-	db, err := t.open(o)
+	s, err := src.store(o)
 	if err != nil {
-		return nil, fmt.Errorf("gormstore: open: %s: %w", t.label, err)
+		return nil, fmt.Errorf("gormstore: open: %s: %w", src.label, err)
 	}
-	if t.dialect == dialectSQLite {
+	if err := s.start(ctx); err != nil {
+		if s.own {
+			err = errors.Join(err, s.db.Close())
+		}
+		return nil, err
+	}
+	return s, nil
+}
+
+// store makes the pool where it is our own, and asks the server nothing.
+func (src Source) store(o Options) (*Store, error) {
+	if src.own == nil {
+		if o.TLS != nil || o.Credentials != nil {
+			return nil, errors.New("options: TLS and Credentials are for an own pool; this one is the caller's")
+		}
+		return newStore(src.pool, newDialect(src.driver), o, src.label), nil
+	}
+	db, err := src.own(o)
+	if err != nil {
+		return nil, err
+	}
+	if src.driver.Dialect == dialectSQLite {
 		o.MaxOpenConns = 1 // one writer; and an in-memory database is its connection
-		o.AutoMigrate = o.AutoMigrate || t.memory
 	} else {
 		db.SetConnMaxLifetime(connMaxLifetime)
 	}
 	db.SetMaxOpenConns(o.MaxOpenConns)
 	db.SetMaxIdleConns(o.MaxOpenConns)
-	s := newStore(db, dialectOf(t.dialect), o, t.label)
+	s := newStore(db, newDialect(src.driver), o, src.label)
 	s.own = true
-	if err := s.start(ctx); err != nil {
-		return nil, errors.Join(err, db.Close())
-	}
-	return s, nil
-}
-
-// New works on a caller's pool and leaves its settings alone: the isolation level is set
-// per transaction, never per session. The same checks as in [Open] are made, within ten
-// seconds. Locks are waited for as long as the pool's sessions say: an id that somebody
-// holds locked may delay others for that time. A pool that the caller's own open
-// transactions can exhaust makes Publish wait for its context: prefer [Open]. PostgreSQL
-// wants pgx's driver, gorm's default.
-func New(gdb *gorm.DB, o Options) (*Store, error) {
-	o, err := o.withDefaults()
-	if err != nil {
-		return nil, fmt.Errorf("gormstore: new: %w", err)
-	}
-	if o.TLS != nil || o.Credentials != nil {
-		return nil, errors.New("gormstore: new: options: TLS and Credentials are for Open; the pool is the caller's")
-	}
-	d := dialectOf(gdb.Name())
-	if d == nil {
-		return nil, fmt.Errorf("gormstore: new: dialect %q is not supported: want mysql, postgres or sqlite",
-			gdb.Name())
-	}
-	if o.AutoMigrate && d.name != dialectSQLite {
-		return nil, errors.New("gormstore: new: options: AutoMigrate is for SQLite alone; run `transmsg migrate up`")
-	}
-	db, err := gdb.DB()
-	if err != nil {
-		return nil, fmt.Errorf("gormstore: new: %w", err)
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), newTimeout)
-	defer cancel()
-	s := newStore(db, d, o, d.name)
-	if err := s.start(ctx); err != nil {
-		return nil, err
-	}
 	return s, nil
 }
 
@@ -129,19 +110,14 @@ func (s *Store) start(ctx context.Context) error {
 	if err := s.checkServer(ctx); err != nil {
 		return s.wrap("open", err)
 	}
-	if s.opt.AutoMigrate {
-		if _, err := s.Migrate(ctx); err != nil {
-			return err
-		}
-	}
 	if s.opt.SkipSchemaCheck {
 		return nil
 	}
 	return s.CheckSchema(ctx)
 }
 
-// Close waits for inserts and reads that run or wait, and closes the pool that [Open]
-// made. Calls made after it get [model.ErrClosed]. Calling it twice is harmless.
+// Close waits for inserts and reads that run or wait, and closes a pool of
+// its own. Calls made after it get [model.ErrClosed]. Calling it twice is harmless.
 func (s *Store) Close() error {
 	s.inserts.close()
 	s.apart.wg.Wait() // only the inserts before add to it
@@ -152,6 +128,13 @@ func (s *Store) Close() error {
 	}
 	return s.db.Close()
 }
+
+// Pool returns the pool that the store uses, for migrations and for those who look at the
+// tables by SQL. It is the store's to close, unless it is the caller's.
+func (s *Store) Pool() *sql.DB { return s.db }
+
+// Prefix is what stands before every table's name.
+func (s *Store) Prefix() string { return s.opt.Prefix }
 
 // Dialect returns "mysql" (MariaDB too), "postgres" or "sqlite".
 func (s *Store) Dialect() string { return s.d.name }
@@ -179,7 +162,7 @@ func (s *Store) Ping(ctx context.Context) error { return s.wrap("ping", s.db.Pin
 // never does. The one that got the answer has just become idle.
 func (s *Store) evictReadOnly(err error) {
 	switch {
-	case s.d.name == dialectSQLite || classify(err) != classReadOnly:
+	case s.d.name == dialectSQLite || s.d.classify(err) != classReadOnly:
 	case s.own:
 		s.db.SetMaxIdleConns(-1)
 		s.db.SetMaxIdleConns(s.opt.MaxOpenConns)

@@ -28,8 +28,8 @@ type Options struct {
 	// Prefix is put before every table and index name: lower-case letters, digits and
 	// underscores, at most 20, not starting with a digit. Defaults to none.
 	Prefix string
-	// MaxOpenConns bounds the own pool of [Open], 1 to 1000; [New] leaves the caller's
-	// pool as it is, and SQLite always has one connection. Defaults to 8.
+	// MaxOpenConns bounds a pool of the store's own, 1 to 1000; a caller's pool stays as it
+	// is, and SQLite always has one connection. Defaults to 8.
 	MaxOpenConns int
 	// InsertTimeout is the deadline of one shared INSERT: it belongs to several callers,
 	// so none of their contexts ends it; a shared read back has the same. Below about 5 s a
@@ -39,20 +39,22 @@ type Options struct {
 	// SkipSchemaCheck leaves out the call of [Store.CheckSchema], for a store that is
 	// opened to migrate. Defaults to false.
 	SkipSchemaCheck bool
-	// AutoMigrate applies missing migrations at the start: only with SQLite, where the
-	// file is the program's own. Refused with servers. Defaults to false; an in-memory
-	// database is always migrated.
-	AutoMigrate bool
 	// Credentials returns user and password instead of the DSN's. It is asked at every dial
-	// of the own pool of [Open], so that they can be rotated. Nil means those of the DSN.
+	// of the store's own pool, so that they can be rotated. Nil means those of the DSN.
 	Credentials func(context.Context) (user, password string, err error)
-	// TLS returns the settings of one connection of the own pool of [Open] to a server; it
+	// TLS returns the settings of one connection of the store's own pool to a server; it
 	// is asked at every dial and the result is cloned. An empty ServerName becomes the
 	// DSN's host. A server without TLS is an error then, whatever the DSN says. Nil leaves
 	// TLS to the DSN: tls=true of MySQL, sslmode=verify-full of PostgreSQL.
 	TLS func(context.Context) (*tls.Config, error)
 	// Logger receives what has no caller to return it to. Nil is slog.Default().
 	Logger *slog.Logger
+}
+
+// Validate reports the first option out of bounds, by name, value and bound.
+func (o Options) Validate() error {
+	_, err := o.withDefaults()
+	return err
 }
 
 // withDefaults validates o and fills in the defaults.

@@ -8,8 +8,6 @@ import (
 	"slices"
 	"sync"
 	"time"
-
-	"github.com/go-sql-driver/mysql"
 )
 
 const (
@@ -59,11 +57,11 @@ func (s *Store) execPrepared(ctx context.Context, rows int, query string, args [
 		if err != nil {
 			return true, notSentError{err}
 		}
-		if err = p.exec(ctx, rows, query, args); err == nil {
+		if err = p.exec(ctx, s.d, rows, query, args); err == nil {
 			return true, nil
 		}
-		if c := classify(err); c != classDuplicate && c != classData && c != classBusy && c != classRetry ||
-			needsReprepare(err) {
+		if c := s.d.classify(err); c != classDuplicate && c != classData && c != classBusy && c != classRetry ||
+			s.d.needsReprepare(err) {
 			p.drop()
 		}
 		if !errors.Is(err, driver.ErrBadConn) || try > s.opt.MaxOpenConns {
@@ -95,8 +93,8 @@ func (p *prepared) take(ctx context.Context, db *sql.DB) error {
 	return nil
 }
 
-func (p *prepared) exec(ctx context.Context, rows int, query string, args []any) error {
-	stmt, err := p.statement(ctx, rows, query) //nolint:sqlclosecheck // drop ends it with its connection
+func (p *prepared) exec(ctx context.Context, d *dialect, rows int, query string, args []any) error {
+	stmt, err := p.statement(ctx, d, rows, query) //nolint:sqlclosecheck // drop ends it with its connection
 	if err != nil {
 		return err
 	}
@@ -114,7 +112,7 @@ func (p *prepared) exec(ctx context.Context, rows int, query string, args []any)
 
 // statement returns the prepared statement of so many rows, or nil for one that is not
 // worth it yet.
-func (p *prepared) statement(ctx context.Context, rows int, query string) (*sql.Stmt, error) {
+func (p *prepared) statement(ctx context.Context, d *dialect, rows int, query string) (*sql.Stmt, error) {
 	stmt, seen := p.stmts[rows]
 	if stmt != nil || p.off {
 		return stmt, nil
@@ -126,9 +124,9 @@ func (p *prepared) statement(ctx context.Context, rows int, query string) (*sql.
 		return nil, nil
 	}
 	stmt, err := p.conn.PrepareContext(ctx, query)
-	var refused *mysql.MySQLError
+	_, refused := d.reply(err)
 	switch {
-	case errors.As(err, &refused):
+	case refused:
 		p.off = true // it may still take the text
 		return nil, nil
 	case err != nil:

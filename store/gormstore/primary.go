@@ -3,9 +3,6 @@ package gormstore
 import (
 	"context"
 	"database/sql/driver"
-	"errors"
-
-	"github.com/go-sql-driver/mysql"
 )
 
 // onPrimary runs read, which must lock what it reads, where no balancer's replica and no node that
@@ -50,9 +47,8 @@ func (s *Store) onPrimaryMySQL(ctx context.Context, read func(querier) error) er
 	defer conn.Raw(func(any) error { return driver.ErrBadConn }) //nolint:errcheck // it always returns that
 	const unknownVariable = 1193
 	for _, statement := range caughtUp {
-		var my *mysql.MySQLError
 		_, err := conn.ExecContext(ctx, statement)
-		if err != nil && (!errors.As(err, &my) || my.Number != unknownVariable) {
+		if r, _ := s.d.reply(err); err != nil && r.Number != unknownVariable {
 			return err
 		}
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/transmsg/transmsg/internal/dbtest"
 	"github.com/transmsg/transmsg/model"
 	"github.com/transmsg/transmsg/store/gormstore"
+	"github.com/transmsg/transmsg/store/migrations"
 )
 
 // TestT3_AMigrationKilledBetweenStatementsRunsAgain kills the process that migrates after its
@@ -34,12 +35,12 @@ func TestT3_AMigrationKilledBetweenStatementsRunsAgain(t *testing.T) {
 		for after := 1; ; after += step {
 			dsn := freshDSN(t)
 			life := &life{left: int64(after)}
-			s, err := gormstore.New(mortal(t, dsn, life), gormstore.Options{SkipSchemaCheck: true})
+			s, err := onPool(t.Context(), mortal(t, dsn, life), gormstore.Options{SkipSchemaCheck: true})
 			if err != nil {
 				t.Fatal(err)
 			}
 			life.running.Store(true)
-			_, err = s.Migrate(t.Context())
+			_, err = migrations.Up(t.Context(), s)
 			if err == nil {
 				break
 			}
@@ -55,11 +56,11 @@ func TestT3_AMigrationKilledBetweenStatementsRunsAgain(t *testing.T) {
 // expectWhole migrates and expects all versions once, and a store that works.
 func expectWhole(t *testing.T, after int, s *gormstore.Store) {
 	t.Helper()
-	if _, err := s.Migrate(t.Context()); err != nil {
+	if _, err := migrations.Up(t.Context(), s); err != nil {
 		t.Fatalf("killed after statement %d: %v", after, err)
 	}
-	all, err := s.Migrations(t.Context())
-	if err != nil || slices.ContainsFunc(all, func(m gormstore.Migration) bool { return !m.Applied }) {
+	all, err := migrations.Status(t.Context(), s)
+	if err != nil || slices.ContainsFunc(all, func(m migrations.Migration) bool { return !m.Applied }) {
 		t.Errorf("killed after statement %d: %v, %v", after, all, err)
 	}
 	var rows int
@@ -87,7 +88,7 @@ func TestT3_TenFirstStartsAtOnce(t *testing.T) {
 		var applied atomic.Int64
 		for _, s := range stores {
 			wg.Go(func() {
-				done, err := s.Migrate(t.Context())
+				done, err := migrations.Up(t.Context(), s)
 				if err != nil {
 					t.Error(err)
 				}
@@ -95,7 +96,7 @@ func TestT3_TenFirstStartsAtOnce(t *testing.T) {
 			})
 		}
 		wg.Wait()
-		all, err := stores[0].Migrations(t.Context())
+		all, err := migrations.Status(t.Context(), stores[0])
 		if err != nil || int(applied.Load()) < len(all) {
 			t.Errorf("%d applied of %d: %v", applied.Load(), len(all), err)
 		}
@@ -123,7 +124,7 @@ func TestT3_TheFirstCauseIsShown(t *testing.T) {
 	exec("GRANT CREATE, ALTER, INDEX, SELECT ON " + cfg.DBName + ".* TO " + cfg.User)
 	limited := unchecked(t, cfg.FormatDSN(), gormstore.Options{})
 	for range 2 {
-		_, err := limited.Migrate(t.Context())
+		_, err := migrations.Up(t.Context(), limited)
 		if err == nil || !strings.Contains(err.Error(), "INSERT command denied") {
 			t.Fatalf("got %v, want the server's refusal of the INSERT", err)
 		}

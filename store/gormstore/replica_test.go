@@ -12,6 +12,7 @@ import (
 
 	mysqldrv "github.com/go-sql-driver/mysql"
 
+	"github.com/transmsg/transmsg/internal/anystore"
 	"github.com/transmsg/transmsg/internal/dbtest"
 	"github.com/transmsg/transmsg/model"
 	"github.com/transmsg/transmsg/store/gormstore"
@@ -158,11 +159,11 @@ func TestB3_MissingIsAskedOfThePrimary(t *testing.T) {
 	balancer := startSplitter(t, primary.Addr(), replica.Addr())
 	config.Addr = balancer.listener.Addr().String()
 	eventually(t, "the replica has the tables", func() bool {
-		behind, err = gormstore.Open(t.Context(), config.FormatDSN(), gormstore.Options{})
+		behind, err = anystore.Open(t.Context(), config.FormatDSN(), gormstore.Options{})
 		return err == nil
 	})
 	t.Cleanup(func() { _ = behind.Close() })
-	lagging, err := gormstore.Open(t.Context(), replica.DSN(schema), gormstore.Options{})
+	lagging, err := anystore.Open(t.Context(), replica.DSN(schema), gormstore.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

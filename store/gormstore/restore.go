@@ -69,10 +69,10 @@ func (s *Store) restorePart(
 			return nil, nil
 		}
 		// A single row is tried twice: the table may have been locked and just become free.
-		if classify(err) == classBusy && (len(rows) > 1 || try > 1) && !s.tableLocked(ctx) {
+		if s.d.classify(err) == classBusy && (len(rows) > 1 || try > 1) && !s.tableLocked(ctx) {
 			break
 		}
-		if !again(ctx, classify(err), try) || pause(ctx, try) != nil {
+		if !again(ctx, s.d.classify(err), try) || pause(ctx, try) != nil {
 			return nil, err
 		}
 	}

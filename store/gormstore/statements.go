@@ -35,7 +35,7 @@ func newStatements(d *dialect, prefix string) statements {
 	st := statements{
 		table: prefix + "trans_message", events: prefix + "trans_message_event",
 		alerts:  prefix + "trans_message_alert",
-		version: prefix + "transmsg_schema_version",
+		version: VersionTable(prefix),
 	}
 	if d.dollar {
 		st.insert = "INSERT INTO " + st.table + " (" + insertColumns + ") " +

@@ -33,7 +33,7 @@ func (s *Store) inTx(ctx context.Context, op string, fn func(dbTx) error) error 
 func (s *Store) retryTx(ctx context.Context, fn func(dbTx) error) error {
 	for try := 1; ; try++ {
 		err := s.tryTx(ctx, fn)
-		if err == nil || !again(ctx, classify(err), try) || pause(ctx, try) != nil {
+		if err == nil || !again(ctx, s.d.classify(err), try) || pause(ctx, try) != nil {
 			return err
 		}
 	}
@@ -59,9 +59,9 @@ func (s *Store) tryTx(ctx context.Context, fn func(dbTx) error) error {
 	}
 	if err := fn(tx); err != nil {
 		_ = tx.Rollback() // the statement's error says more
-		return uncommitted(err)
+		return s.d.uncommitted(err)
 	}
-	return commitError(tx.Commit())
+	return s.d.commitError(tx.Commit())
 }
 
 // tryConn is tryTx for MySQL. Its driver has no context for the COMMIT and ROLLBACK of a
@@ -85,11 +85,11 @@ func (s *Store) tryConn(ctx context.Context, fn func(dbTx) error) error {
 		defer cancel()
 		_, rollbackErr := conn.ExecContext(clean, "ROLLBACK")
 		ended = rollbackErr == nil
-		return uncommitted(err)
+		return s.d.uncommitted(err)
 	}
 	_, err = conn.ExecContext(ctx, "COMMIT")
 	ended = err == nil
-	return commitError(err)
+	return s.d.commitError(err)
 }
 
 // begin takes a connection and opens a transaction on it, at READ COMMITTED where the pool

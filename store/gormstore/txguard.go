@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/go-sql-driver/mysql"
-	"github.com/jackc/pgx/v5/pgconn"
 	"gorm.io/gorm"
 
 	"github.com/transmsg/transmsg/model"
@@ -87,7 +85,7 @@ func (s *Store) Direct(x model.Execer) model.Execer {
 func (s *Store) askMySQL(ctx context.Context, x model.Execer) error {
 	const inProgress = 1568
 	_, err := x.ExecContext(ctx, "SET TRANSACTION READ WRITE")
-	if my := (*mysql.MySQLError)(nil); errors.As(err, &my) && my.Number == inProgress {
+	if r, _ := s.d.reply(err); r.Number == inProgress {
 		return nil
 	}
 	for _, stmt := range []string{"SAVEPOINT transmsg_guard", "RELEASE SAVEPOINT transmsg_guard"} {
@@ -116,16 +114,16 @@ func (s *Store) askSQLite(ctx context.Context, x model.Execer) error {
 // open; any other error comes back unchanged.
 func (s *Store) explainTx(err error) error {
 	const badNull, duplicate, noSavepoint = 1048, 1062, 1305
-	var my *mysql.MySQLError
-	var pg *pgconn.PgError
+	r, ok := s.d.reply(err)
 	none := false
 	switch {
-	case errors.As(err, &my):
-		none = my.Number == noSavepoint ||
-			s.maria && my.Number == badNull && strings.Contains(my.Message, "'id'") ||
-			s.maria && my.Number == duplicate && strings.Contains(my.Message, " '' ")
-	case errors.As(err, &pg):
-		none = pg.Code == "25P01"
+	case !ok:
+	case s.d.name == dialectMySQL:
+		none = r.Number == noSavepoint ||
+			s.maria && r.Number == badNull && strings.Contains(r.Message, "'id'") ||
+			s.maria && r.Number == duplicate && strings.Contains(r.Message, " '' ")
+	case s.d.name == dialectPostgres:
+		none = r.State == "25P01"
 	}
 	if none {
 		return fmt.Errorf("%w: %w", errNoTx, err)

@@ -1,12 +1,15 @@
-package gormstore
+package gormstore_test
 
 import (
 	"database/sql"
 	"errors"
 	"testing"
 
+	"github.com/transmsg/transmsg/internal/anystore"
 	"github.com/transmsg/transmsg/internal/dbtest"
 	"github.com/transmsg/transmsg/model"
+	"github.com/transmsg/transmsg/store/gormstore"
+	"github.com/transmsg/transmsg/store/migrations"
 )
 
 // A deadlock whose error was overlooked leaves the handle in autocommit: a row stored
@@ -16,23 +19,23 @@ func TestC38_NoRowOutsideTheCallersTransaction(t *testing.T) {
 	t.Parallel()
 	for _, maria := range []bool{true, false} {
 		dsn := dbtest.MySQL(t)
-		s, err := Open(t.Context(), dsn, Options{SkipSchemaCheck: true})
+		s, err := anystore.Open(t.Context(), dsn, gormstore.Options{SkipSchemaCheck: true})
 		if err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _ = s.Close() })
-		if _, err := s.Migrate(t.Context()); err != nil {
+		if _, err := migrations.Up(t.Context(), s); err != nil {
 			t.Fatal(err)
 		}
-		if maria && !s.maria {
+		if maria && !s.Maria() {
 			continue // MySQL has one way
 		}
-		s.maria = maria
+		s.SetMaria(maria)
 		draft := func() model.Draft {
 			m := model.Message{ID: model.NewID(), Exchange: "ex", RoutingKey: "k"}
 			return model.Draft{TransMessage: model.NewTransMessage("orders", &m, false)}
 		}
-		tx, err := s.db.BeginTx(t.Context(), nil)
+		tx, err := s.Pool().BeginTx(t.Context(), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -43,7 +46,7 @@ func TestC38_NoRowOutsideTheCallersTransaction(t *testing.T) {
 		if _, err := tx.ExecContext(t.Context(), "ROLLBACK"); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := s.InsertTx(t.Context(), tx, []model.Draft{draft(), draft()}, nil); !errors.Is(err, errNoTx) {
+		if _, err := s.InsertTx(t.Context(), tx, []model.Draft{draft(), draft()}, nil); !errors.Is(err, gormstore.ErrNoTx) {
 			t.Errorf("maria %v: after the transaction was undone: %v, want errNoTx", maria, err)
 		}
 		if maria {
@@ -61,7 +64,7 @@ func TestC38_NoRowOutsideTheCallersTransaction(t *testing.T) {
 
 // guardedWhenNotStrict: a caller's session that is not strict turns NULL into the empty id
 // where several rows are inserted.
-func guardedWhenNotStrict(t *testing.T, s *Store, tx *sql.Tx, draft func() model.Draft) {
+func guardedWhenNotStrict(t *testing.T, s *gormstore.Store, tx *sql.Tx, draft func() model.Draft) {
 	t.Helper()
 	if _, err := tx.ExecContext(t.Context(), "SET SESSION sql_mode = ''"); err != nil {
 		t.Fatal(err)
@@ -71,7 +74,7 @@ func guardedWhenNotStrict(t *testing.T, s *Store, tx *sql.Tx, draft func() model
 		for i := range rows {
 			rows[i] = draft()
 		}
-		if _, err := s.InsertTx(t.Context(), tx, rows, nil); !errors.Is(err, errNoTx) {
+		if _, err := s.InsertTx(t.Context(), tx, rows, nil); !errors.Is(err, gormstore.ErrNoTx) {
 			t.Errorf("%d rows in a session that is not strict: %v, want errNoTx", n, err)
 		}
 	}

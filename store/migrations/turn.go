@@ -1,13 +1,9 @@
-package gormstore
+package migrations
 
 import (
 	"context"
 	"database/sql"
 	"errors"
-	"slices"
-
-	"github.com/go-sql-driver/mysql"
-	"github.com/jackc/pgx/v5/pgconn"
 )
 
 // turn lets one process at a time migrate on MySQL, where a migration is no transaction.
@@ -39,22 +35,4 @@ func (l turn) SessionLock(ctx context.Context, conn *sql.Conn) error {
 func (l turn) SessionUnlock(ctx context.Context, conn *sql.Conn) error {
 	_, err := conn.ExecContext(ctx, "DO RELEASE_LOCK("+turnName+")", l.table)
 	return err
-}
-
-// rivalled reports whether a migration may have failed because another process applied it
-// at the same time: what it makes is there by now.
-func rivalled(err error) bool {
-	var my *mysql.MySQLError
-	if errors.As(err, &my) {
-		return slices.Contains([]uint16{1050, 1060, 1061}, my.Number) // table, column, key
-	}
-	var pg *pgconn.PgError
-	if errors.As(err, &pg) {
-		return slices.Contains([]string{"42P07", "42701", "42710"}, pg.Code) // table or index, column, object
-	}
-	var lite interface {
-		error
-		Code() int
-	}
-	return errors.As(err, &lite) && firstPart(lite.Error()) == "SQL logic error: duplicate column name"
 }
