@@ -76,15 +76,15 @@ func Refused(err error) Source { return Source{err: err} }
 
 // Err reports what can be said against the source without asking a server, such as a
 // mistake in the DSN. It never contains a secret.
-func (s Source) Err() error {
-	if s.err == nil && s.own == nil && s.pool == nil {
+func (src Source) Err() error {
+	if src.err == nil && src.own == nil && src.pool == nil {
 		return errors.New("no database is given: make a source with mysql.DSN, postgres.DSN or sqlite.DSN")
 	}
-	return s.err
+	return src.err
 }
 
 // Dialect returns "mysql" (MariaDB too), "postgres" or "sqlite".
-func (s Source) Dialect() string { return s.driver.Dialect }
+func (src Source) Dialect() string { return src.driver.Dialect }
 
 // Label names the database for people and holds no secret.
-func (s Source) Label() string { return s.label }
+func (src Source) Label() string { return src.label }

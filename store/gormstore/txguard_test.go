@@ -46,7 +46,8 @@ func TestC38_NoRowOutsideTheCallersTransaction(t *testing.T) {
 		if _, err := tx.ExecContext(t.Context(), "ROLLBACK"); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := s.InsertTx(t.Context(), tx, []model.Draft{draft(), draft()}, nil); !errors.Is(err, gormstore.ErrNoTx) {
+		rows := []model.Draft{draft(), draft()}
+		if _, err := s.InsertTx(t.Context(), tx, rows, nil); !errors.Is(err, gormstore.ErrNoTx) {
 			t.Errorf("maria %v: after the transaction was undone: %v, want errNoTx", maria, err)
 		}
 		if maria {
@@ -55,9 +56,9 @@ func TestC38_NoRowOutsideTheCallersTransaction(t *testing.T) {
 		if err := tx.Rollback(); err != nil && !errors.Is(err, sql.ErrTxDone) {
 			t.Error(err)
 		}
-		rows, err := s.List(t.Context(), model.Filter{})
-		if err != nil || len(rows) != 0 {
-			t.Errorf("maria %v: %d rows stayed (%v), want none", maria, len(rows), err)
+		left, err := s.List(t.Context(), model.Filter{})
+		if err != nil || len(left) != 0 {
+			t.Errorf("maria %v: %d rows stayed (%v), want none", maria, len(left), err)
 		}
 	}
 }

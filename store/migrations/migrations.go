@@ -34,7 +34,8 @@ func Up(ctx context.Context, s *gormstore.Store) ([]Migration, error) {
 		if err != nil {
 			return err
 		}
-		if _, err := p.Status(ctx); err != nil { // makes the version table in turn; Up alone would do so before its lock
+		// Makes the version table in turn; Up alone would do so before its lock.
+		if _, err := p.Status(ctx); err != nil {
 			return err
 		}
 		results, err := p.Up(ctx)
