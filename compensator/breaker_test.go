@@ -39,21 +39,24 @@ func (b *fakeBroker) answer(s confirms.Send) model.Outcome {
 	defer b.mu.Unlock()
 	m := s.Message
 	var text string
+	right := model.ExchangeRight
 	switch {
 	case b.revoked[m.Exchange]:
 		text = fmt.Sprintf("403 ACCESS_REFUSED - write access to exchange '%s' in vhost '/' refused for user 'u'",
 			m.Exchange)
 	case b.revoked[m.Exchange+"/"+m.RoutingKey]:
+		right = model.TopicRight
 		text = fmt.Sprintf("403 ACCESS_REFUSED - write access to topic '%s' in exchange '%s' in vhost '/' refused "+
 			"for user 'u'", m.RoutingKey, m.Exchange)
 	default:
 		return model.Outcome{Kind: model.Acked}
 	}
 	b.channels++
+	o := model.Outcome{Kind: model.Unknown, Code: model.CodeSuspect, Text: text, Reply: 403, Refused: right}
 	if s.Alone {
-		return model.Outcome{Kind: model.Refused, Code: model.CodeAccessRefused, Text: text}
+		o.Kind, o.Code = model.Refused, model.CodeAccessRefused
 	}
-	return model.Outcome{Kind: model.Unknown, Code: model.CodeSuspect, Text: text}
+	return o
 }
 
 func to(exchange, key string) func(*model.TransMessage) {
@@ -178,7 +181,8 @@ func TestBreakerClearsTheInnocent(t *testing.T) {
 				first = false
 				return model.Outcome{
 					Kind: model.Unknown, Code: model.CodeSuspect,
-					Text: "403 ACCESS_REFUSED - access to exchange 'another' in vhost '/' refused",
+					Text:  "403 ACCESS_REFUSED - access to exchange 'another' in vhost '/' refused",
+					Reply: 403, Refused: model.ExchangeRight,
 				}
 			}
 			return model.Outcome{Kind: model.Acked}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/transmsg/transmsg/internal/commandline"
 	"github.com/transmsg/transmsg/model"
 )
 
@@ -22,7 +23,7 @@ type grouping interface {
 // complete adds to an alert what a person needs who sees nothing else.
 func (c *Config) complete(ctx context.Context, a *Alert) {
 	a.Environment, a.Meaning = c.Environment, a.Code.Meaning()
-	a.Command, a.Resend = c.pasted(model.AlertCommand(a)), c.pasted(model.AlertResend(a))
+	a.Command, a.Resend = c.pasted(commandline.List(a)), c.pasted(commandline.Resend(a))
 	switch a.Kind {
 	case model.AlertDead:
 		c.count(ctx, a, model.Filter{Status: model.Dead})
@@ -37,7 +38,7 @@ func (c *Config) pasted(line string) string {
 	if line == "" || c.OperatorConfig == "" {
 		return line
 	}
-	return line + " --config " + model.ShellQuoted(c.OperatorConfig)
+	return line + " --config " + commandline.Quoted(c.OperatorConfig)
 }
 
 // count fills in how many rows there are in all. Without an answer the alert goes without.

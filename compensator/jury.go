@@ -2,7 +2,6 @@ package compensator
 
 import (
 	"fmt"
-	"strings"
 	"sync"
 	"time"
 
@@ -23,7 +22,7 @@ const (
 type jury struct {
 	mu     sync.Mutex
 	held   []accused
-	routes map[string]map[route]bool // of this run, by the broker's code
+	routes map[int]map[route]bool // of this run, by the broker's reply code
 	over   bool
 }
 
@@ -36,12 +35,6 @@ type accused struct {
 	at      time.Time
 }
 
-// code is the broker's code, with which the text begins.
-func (a *accused) code() string {
-	code, _, _ := strings.Cut(a.outcome.Text, " ")
-	return code
-}
-
 // accuse holds a row back that closed what it was alone on. After the end of the run nobody can
 // speak for it any more.
 func (r *run) accuse(s *send, o model.Outcome) {
@@ -49,12 +42,12 @@ func (r *run) accuse(s *send, o model.Outcome) {
 	j := &r.jury
 	j.mu.Lock()
 	if j.routes == nil {
-		j.routes = map[string]map[route]bool{}
+		j.routes = map[int]map[route]bool{}
 	}
-	if j.routes[a.code()] == nil {
-		j.routes[a.code()] = map[route]bool{}
+	if j.routes[a.outcome.Reply] == nil {
+		j.routes[a.outcome.Reply] = map[route]bool{}
 	}
-	j.routes[a.code()][route{s.message.Exchange, s.message.RoutingKey}] = true
+	j.routes[a.outcome.Reply][route{s.message.Exchange, s.message.RoutingKey}] = true
 	j.held = append(j.held, a)
 	over := j.over
 	j.mu.Unlock()
@@ -68,9 +61,9 @@ func (r *run) judge(after time.Duration) {
 	j := &r.jury
 	j.mu.Lock()
 	var ripe, rest []accused
-	several := map[string]bool{}
+	several := map[int]bool{}
 	for _, a := range j.held {
-		several[a.code()] = len(j.routes[a.code()]) > 1
+		several[a.outcome.Reply] = len(j.routes[a.outcome.Reply]) > 1
 		if time.Since(a.at) >= after {
 			ripe = append(ripe, a)
 		} else {
@@ -80,7 +73,7 @@ func (r *run) judge(after time.Duration) {
 	j.held = rest
 	j.mu.Unlock()
 	for _, a := range ripe {
-		if several[a.code()] {
+		if several[a.outcome.Reply] {
 			a.send.acquit(a)
 		} else {
 			a.send.settle(a.outcome)

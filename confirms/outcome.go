@@ -65,8 +65,8 @@ func isConnectionException(e *amqp.Error) bool {
 
 // pinned is the outcome of the one send that was alone on a channel when the broker
 // closed it, or on a connection.
-func pinned(cause *amqp.Error) model.Outcome {
-	o := model.Outcome{Kind: model.Refused, Code: model.CodeOther, Text: closeText(cause)}
+func pinned(cause *amqp.Error, m *model.Message) model.Outcome {
+	o := closedWith(model.Refused, model.CodeOther, cause, m)
 	switch cause.Code {
 	case amqp.NotFound:
 		o.Code = model.CodeNotFound
@@ -130,6 +130,22 @@ func largest(cause *amqp.Error) int64 {
 // unknown is the outcome of a send whose channel ended before its confirm.
 func unknown(code model.CauseCode, text string) model.Outcome {
 	return model.Outcome{Kind: model.Unknown, Code: code, Text: model.CleanText(text)}
+}
+
+// closedWith is an outcome that the broker's close of a channel or connection leads to. The
+// broker tells the right that it refused by its text alone.
+func closedWith(kind model.OutcomeKind, code model.CauseCode, cause *amqp.Error, m *model.Message) model.Outcome {
+	o := model.Outcome{Kind: kind, Code: code, Text: closeText(cause), Reply: cause.Code}
+	switch {
+	case cause.Code != amqp.AccessRefused:
+	case !strings.Contains(cause.Reason, "access to topic '"):
+		o.Refused = model.ExchangeRight
+	case strings.Contains(cause.Reason, "access to topic '"+m.RoutingKey+"' in exchange"):
+		o.Refused = model.TopicRight
+	default:
+		o.Refused = model.OtherTopicRight
+	}
+	return o
 }
 
 func closeText(e *amqp.Error) string {

@@ -32,22 +32,17 @@ func (s *Sender) change(se *session, f func()) {
 
 // derive sets gates and readiness and returns the sessions whose gate was closed by it.
 // Called with mu held, so that they change in the order of the causes.
-//
-// The quarantine's gate needs no connection of its own to be open: suspects wait for it
-// (see isolate), but only where publishing works.
 func (s *Sender) derive() (gateClosed []*session) {
 	se, isolated := s.state.session, s.state.isolated
-	open := se != nil && se.live && !se.blocked && !se.loginBad
-	if s.publish.gate.set(open) && !open {
+	g := s.known().gates()
+	if s.publish.gate.set(g.publish) && !g.publish {
 		gateClosed = append(gateClosed, se)
 	}
-	quarantine := open && (isolated == nil || !isolated.blocked)
-	if s.quarantine.gate.set(quarantine) && !quarantine && isolated != nil {
+	if s.quarantine.gate.set(g.quarantine) && !g.quarantine && isolated != nil {
 		gateClosed = append(gateClosed, isolated)
 	}
-	ready := open && se.channels > 0 && !s.closing.Load() && se.stalled.Load() == 0
-	s.reserved.setReady(ready) // first: whoever has waited for readiness finds room
-	s.ready.set(ready)
+	s.reserved.setReady(g.ready) // first: whoever has waited for readiness finds room
+	s.ready.set(g.ready)
 	return gateClosed
 }
 
@@ -92,20 +87,22 @@ func (s *Sender) retire(se *session, n int) int {
 	return se.retired
 }
 
+// known is what gates and readiness follow from. Called with mu held.
+func (s *Sender) known() conditions {
+	c := conditions{closing: s.closing.Load()}
+	if se := s.state.session; se != nil {
+		c.live, c.blocked, c.loginRefused = se.live, se.blocked, se.loginBad
+		c.channels, c.stalled = se.channels > 0, se.stalled.Load() > 0
+	}
+	if isolated := s.state.isolated; isolated != nil {
+		c.quarantineBlocked = isolated.blocked
+	}
+	return c
+}
+
 // whyNotSent is the text of a deferred outcome.
 func (s *Sender) whyNotSent(r *role) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	se, isolated := s.state.session, s.state.isolated
-	switch {
-	case s.closing.Load():
-		return "the sender is closed"
-	case se != nil && se.blocked, r.alone && isolated != nil && isolated.blocked:
-		return "the broker blocks the connection"
-	case se != nil && se.loginBad:
-		return "the broker refuses the login"
-	case se == nil || !se.live:
-		return "no connection to the broker"
-	}
-	return "too late to send within the time given"
+	return s.known().whyNotSent(r.alone)
 }

@@ -311,7 +311,7 @@ func (c *channel) judge(cause *amqp.Error, connOpen bool, unresolved []*pending)
 	if c.role.alone && (channel || c.se.s.retire(c.se, 0) == 0) {
 		for _, p := range unresolved {
 			c.se.exchanges.forget(p.Message.Exchange)
-			c.report(p, pinned(cause))
+			c.report(p, pinned(cause, p.Message))
 		}
 		return
 	}
@@ -322,6 +322,6 @@ func (c *channel) judge(cause *amqp.Error, connOpen bool, unresolved []*pending)
 			code = model.CodeSuspect
 			c.se.exchanges.forget(p.Message.Exchange)
 		}
-		c.report(p, unknown(code, closeText(cause)))
+		c.report(p, closedWith(model.Unknown, code, cause, p.Message))
 	}
 }

@@ -3,11 +3,11 @@ package model_test
 import (
 	"bytes"
 	"log/slog"
-	"os/exec"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/transmsg/transmsg/internal/commandline"
 	"github.com/transmsg/transmsg/model"
 )
 
@@ -23,7 +23,7 @@ func TestAlertString(t *testing.T) {
 	t.Parallel()
 	a := deadAlert()
 	a.RoutingKey = "a\nb"
-	a.Command = model.AlertCommand(a)
+	a.Command = commandline.List(a)
 	want := `dead: 3 message(s), service orders, exchange ex, routing key "a\nb", cause 312 NO_ROUTE, ` +
 		`sample id-1, key order-7, from 1970-01-01T00:00:01Z to 1970-01-01T00:01:01Z; ` +
 		`see: transmsg messages list --status DEAD --service orders --exchange ex --code 312`
@@ -50,49 +50,13 @@ func TestAlertLogValue(t *testing.T) {
 	}
 }
 
-// Whatever a name holds, a shell takes it as one word of the command.
-func TestAlertCommandIsSafeToPaste(t *testing.T) {
-	t.Parallel()
-	for _, name := range []string{
-		"plain.key", "with space", "it's", "$(touch /tmp/x)", "`id`", `back\slash`, `"double"`, "a;b|c&d", "*", "é",
-		"#", "~",
-	} {
-		line := model.AlertCommand(&model.Alert{Kind: model.AlertOldest, RoutingKey: name})
-		args := strings.TrimPrefix(line, "transmsg messages list --status READY --routing-key ")
-		if args == line {
-			t.Fatalf("%q has another form", line)
-		}
-		got, err := exec.CommandContext(t.Context(), "sh", "-c", "printf '<%s>' "+args).Output()
-		if err != nil || string(got) != "<"+name+">" {
-			t.Errorf("%s: the shell sees %s (%v), want <%s>", line, got, err, name)
-		}
-	}
-}
-
-// S4: after the repair nothing waits for its backoff: the alert has the command for that.
-func TestS4_AlertsOfWaitingRowsHaveACommand(t *testing.T) {
-	t.Parallel()
-	for _, kind := range []model.AlertKind{model.AlertExhausted, model.AlertExchange, model.AlertUnread} {
-		a := deadAlert()
-		a.Kind = kind
-		line := model.AlertResend(a)
-		if want := "transmsg messages retry --service orders --exchange ex --routing-key k --code 312"; line != want {
-			t.Errorf("%s: resend %q, want %q", kind, line, want)
-		}
-	}
-	line := model.AlertResend(&model.Alert{Kind: model.AlertOldest, Service: "orders"})
-	if line != "transmsg messages retry --service orders" {
-		t.Errorf("oldest-ready: resend %q", line)
-	}
-}
-
 // S3: an alert says where, what it means, how many in all, since when, and what sends them
 // again, in one line.
 func TestS3_AlertSaysWhatAPersonNeeds(t *testing.T) {
 	t.Parallel()
 	a := deadAlert()
 	a.Environment, a.Meaning, a.Total, a.Oldest = "production", a.Code.Meaning(), 700, time.Unix(0, 0)
-	a.Command, a.Resend = model.AlertCommand(a), model.AlertResend(a)
+	a.Command, a.Resend = commandline.List(a), commandline.Resend(a)
 	want := `[production] dead: 3 message(s) of 700 in all, service orders, exchange ex, routing key k, ` +
 		`cause 312 NO_ROUTE (no queue is bound for this routing key), sample id-1, key order-7, ` +
 		`from 1970-01-01T00:00:01Z to 1970-01-01T00:01:01Z, the oldest since 1970-01-01T00:00:00Z; ` +
@@ -102,11 +66,11 @@ func TestS3_AlertSaysWhatAPersonNeeds(t *testing.T) {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
 	a.RoutingKey = "a\nb" // a line without it would replay more
-	if line := model.AlertResend(a); line != "" {
+	if line := commandline.Resend(a); line != "" {
 		t.Errorf("resend %q for a key that no terminal takes", line)
 	}
 	a.Kind = model.AlertTest
-	if line := model.AlertResend(a); line != "" {
+	if line := commandline.Resend(a); line != "" {
 		t.Errorf("resend %q for what has no rows", line)
 	}
 	for _, code := range []model.CauseCode{

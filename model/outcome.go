@@ -82,7 +82,25 @@ type Outcome struct {
 	// Wait is how long the row waits before it is due again, because the broker refuses its
 	// exchange or does not confirm its route. Only with Deferred; zero is no wait.
 	Wait time.Duration
+	// Reply is AMQP's reply code where the broker closed a channel or connection, such as 403;
+	// 0 else.
+	Reply int
+	// Refused is the right that the broker refused. Only with the reply 403.
+	Refused Right
 }
+
+// Right is what a refusal of access is about.
+type Right uint8
+
+// The rights. Their zero value says that none was refused.
+const (
+	// ExchangeRight is the right to write to the exchange.
+	ExchangeRight Right = iota + 1
+	// TopicRight is the right to write to the exchange with the message's routing key.
+	TopicRight
+	// OtherTopicRight is the right to a routing key of a message that was in flight beside it.
+	OtherTopicRight
+)
 
 // String returns the outcome for people, such as "returned (312 NO_ROUTE)".
 func (o Outcome) String() string {

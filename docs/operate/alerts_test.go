@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/transmsg/transmsg/alert"
+	"github.com/transmsg/transmsg/internal/commandline"
 	"github.com/transmsg/transmsg/model"
 )
 
@@ -39,8 +40,8 @@ func TestAlertsPageShowsTheWebhooksJSON(t *testing.T) {
 		},
 		Sample: model.AlertSample{ID: "01890000-0000-7000-8000-000000000001", Key: "order-1", Attempts: 10},
 	}
-	a.Command = model.AlertCommand(&a) + " --config /etc/transmsg.yaml"
-	a.Resend = model.AlertResend(&a) + " --config /etc/transmsg.yaml"
+	a.Command = commandline.List(&a) + " --config /etc/transmsg.yaml"
+	a.Resend = commandline.Resend(&a) + " --config /etc/transmsg.yaml"
 	if err := hook.Alert(t.Context(), a); err != nil {
 		t.Fatal(err)
 	}

@@ -1,10 +1,6 @@
 package breaker
 
-import (
-	"strings"
-
-	"github.com/transmsg/transmsg/model"
-)
+import "github.com/transmsg/transmsg/model"
 
 // Kind says what of an exchange is broken.
 type Kind uint8
@@ -45,21 +41,22 @@ func blame(exchange, key string, o model.Outcome) (Target, bool) {
 	case o.Kind == model.Unknown && o.Code == model.CodeTimeout:
 		return Target{Kind: Route, Exchange: exchange, Key: key}, true
 	case o.Kind == model.Refused && (o.Code == model.CodeNotFound || o.Code == model.CodeAccessRefused):
-	case o.Kind == model.Unknown && o.Code == model.CodeSuspect && isExchangeCause(o.Text):
+	case o.Kind == model.Unknown && o.Code == model.CodeSuspect && (o.Reply == replyNotFound || o.Reply == replyAccessRefused):
 	default:
 		return Target{}, false
 	}
-	if !strings.Contains(o.Text, "access to topic '") {
+	switch o.Refused {
+	case model.TopicRight:
+		return Target{Kind: Topic, Exchange: exchange, Key: key}, true
+	case model.OtherTopicRight: // of the suspects that were in flight together only the named topic is guilty
+		return Target{}, false
+	default:
 		return Target{Kind: Exchange, Exchange: exchange}, true
 	}
-	// Of the suspects that were in flight together only the named topic is guilty.
-	named := strings.Contains(o.Text, "access to topic '"+key+"' in exchange")
-	return Target{Kind: Topic, Exchange: exchange, Key: key}, named
 }
 
-// isExchangeCause reports whether a channel was closed because of an exchange or of the
-// rights on it. The text begins with the reply code.
-func isExchangeCause(text string) bool {
-	return strings.HasPrefix(text, string(model.CodeNotFound)) ||
-		strings.HasPrefix(text, string(model.CodeAccessRefused))
-}
+// AMQP's reply codes for what concerns an exchange.
+const (
+	replyAccessRefused = 403
+	replyNotFound      = 404
+)

@@ -6,7 +6,7 @@ const compensatorPkg = "./compensator/"
 func ofCompensator() []mutant {
 	return []mutant{
 		one("compensator/commands-without-settings", "compensator/complete.go",
-			`return line + " --config " + model.ShellQuoted(c.OperatorConfig)`, "return line",
+			`return line + " --config " + commandline.Quoted(c.OperatorConfig)`, "return line",
 			accept("operator --store mysql")),
 		one("compensator/unnamed-service-unsaid", "compensator/names.go",
 			"n.look(ctx, n.unnamed)", "_ = n.unnamed", test(compensatorPkg, "TestS2_ServicesThatDoNotMatchAreSaid")),
@@ -16,7 +16,7 @@ func ofCompensator() []mutant {
 		one("compensator/suspect-sent-with-others", "compensator/send.go",
 			"row.LastCode == model.CodeSuspect || ", "",
 			test(compensatorPkg, "TestSuspectsGoAlone")),
-		one("compensator/suspects-do-not-acquit", "compensator/jury.go", "len(j.routes[a.code()]) > 1", "false",
+		one("compensator/suspects-do-not-acquit", "compensator/jury.go", "len(j.routes[a.outcome.Reply]) > 1", "false",
 			test(compensatorPkg, "TestE5_SuspectsOfTwoRoutesAcquitEachOther")),
 		one("compensator/poison-acquitted-for-ever", "compensator/jury.go", "row.Closes >= closesMost", "false",
 			test(compensatorPkg, "TestE5_PoisonRowsDoNotAcquitEachOtherForEver")),
