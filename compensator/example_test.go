@@ -12,6 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/transmsg/transmsg/compensator"
+	"github.com/transmsg/transmsg/compensator/redislocker"
 	"github.com/transmsg/transmsg/confirms"
 	"github.com/transmsg/transmsg/model"
 	"github.com/transmsg/transmsg/store/gormstore"
@@ -46,7 +47,7 @@ func Example() {
 		}()
 		client := redis.NewClient(&redis.Options{Addr: "redis:6379"})
 		defer client.Close()
-		locker, err := compensator.NewRedisLocker(compensator.RedisConfig{Client: client, Logger: log})
+		locker, err := redislocker.New(redislocker.Config{Client: client, Logger: log})
 		if err != nil {
 			return err
 		}

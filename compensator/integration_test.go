@@ -8,6 +8,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/transmsg/transmsg/compensator"
+	"github.com/transmsg/transmsg/compensator/redislocker"
 	"github.com/transmsg/transmsg/confirms"
 	"github.com/transmsg/transmsg/internal/amqptest"
 	"github.com/transmsg/transmsg/internal/dbtest"
@@ -183,9 +184,9 @@ func TestC46_RealReplicasSendEachRowOnce(t *testing.T) {
 					cfg.Policy.BaseDelay, cfg.Policy.MaxAttempts = delay, 1000
 					switch locked {
 					case "redis lock":
-						cfg.Locker = redisLocker(t, compensator.RedisConfig{Client: client, Prefix: prefix})
+						cfg.Locker = redisLocker(t, redislocker.Config{Client: client, Prefix: prefix})
 					case "redis lock with 3 slots":
-						cfg.Locker = redisLocker(t, compensator.RedisConfig{Client: client, Prefix: prefix, Slots: 3})
+						cfg.Locker = redisLocker(t, redislocker.Config{Client: client, Prefix: prefix, Slots: 3})
 					}
 					replicas = append(replicas, start(t, cfg))
 				}
@@ -282,7 +283,7 @@ func TestC50_AnotherReplicaTakesOverAtOnce(t *testing.T) {
 		replica := func(seen *counters) *running {
 			cfg := r.config()
 			cfg.Observer = seen.observer()
-			cfg.Locker = redisLocker(t, compensator.RedisConfig{Client: client, Prefix: prefix, TTL: time.Minute})
+			cfg.Locker = redisLocker(t, redislocker.Config{Client: client, Prefix: prefix, TTL: time.Minute})
 			return start(t, cfg)
 		}
 		// The patience of the polls is below the TTL: waiting for its end would fail.

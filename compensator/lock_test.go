@@ -13,6 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/transmsg/transmsg/compensator"
+	"github.com/transmsg/transmsg/compensator/redislocker"
 	"github.com/transmsg/transmsg/internal/dbtest"
 )
 
@@ -29,9 +30,9 @@ func redisClient(t *testing.T, addr string) *redis.Client {
 	return c
 }
 
-func redisLocker(t *testing.T, cfg compensator.RedisConfig) *compensator.RedisLocker {
+func redisLocker(t *testing.T, cfg redislocker.Config) *redislocker.Locker {
 	t.Helper()
-	l, err := compensator.NewRedisLocker(cfg)
+	l, err := redislocker.New(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,13 +61,13 @@ func TestLockersGiveSlots(t *testing.T) {
 	for name, locker := range map[string]func(slots int) compensator.Locker{
 		"local": func(slots int) compensator.Locker { return &compensator.LocalLocker{Slots: slots} },
 		"miniredis": func(slots int) compensator.Locker {
-			return redisLocker(t, compensator.RedisConfig{
+			return redisLocker(t, redislocker.Config{
 				Client: redisClient(t, mini.Addr()), Slots: slots,
 				Prefix: freshPrefix(),
 			})
 		},
 		"redis": func(slots int) compensator.Locker {
-			return redisLocker(t, compensator.RedisConfig{
+			return redisLocker(t, redislocker.Config{
 				Client: redisClient(t, sharedRedis), Slots: slots,
 				Prefix: freshPrefix(),
 			})
@@ -121,7 +122,7 @@ func TestC50_LockIsReleasedAfterCancel(t *testing.T) {
 	t.Parallel()
 	client := redisClient(t, sharedRedis)
 	prefix := freshPrefix()
-	l := redisLocker(t, compensator.RedisConfig{Client: client, Prefix: prefix, TTL: time.Minute})
+	l := redisLocker(t, redislocker.Config{Client: client, Prefix: prefix, TTL: time.Minute})
 	ctx, cancel := context.WithCancel(t.Context())
 	held := func() int64 {
 		n, err := client.Exists(t.Context(), prefix+":all/1").Result()
@@ -154,7 +155,7 @@ func TestC50_LockIsReleasedAfterCancel(t *testing.T) {
 func TestRedisLockIsRenewed(t *testing.T) {
 	t.Parallel()
 	client := redisClient(t, sharedRedis)
-	l := redisLocker(t, compensator.RedisConfig{Client: client, Prefix: freshPrefix(), TTL: time.Second})
+	l := redisLocker(t, redislocker.Config{Client: client, Prefix: freshPrefix(), TTL: time.Second})
 	err := l.Do(t.Context(), "all", func(ctx context.Context, held func() bool) error {
 		end := time.Now().Add(3 * time.Second) // three TTLs
 		eventually(t, "three TTLs have passed", func() bool {
@@ -193,7 +194,7 @@ func TestRedisLockLoss(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer mini.Close()
-			l := redisLocker(t, compensator.RedisConfig{
+			l := redisLocker(t, redislocker.Config{
 				Client: redisClient(t, mini.Addr()), Prefix: "p",
 				TTL: 300 * time.Millisecond,
 			})
@@ -227,7 +228,7 @@ func TestRedisDown(t *testing.T) {
 		mini.Close()
 		client := redis.NewClient(&redis.Options{Addr: addr, Password: "CANARY", MaxRetries: -1})
 		log := &lockedBuffer{}
-		l := redisLocker(t, compensator.RedisConfig{
+		l := redisLocker(t, redislocker.Config{
 			Client: client, PauseWhenDown: pause,
 			Logger: slog.New(slog.NewTextHandler(log, nil)),
 		})
@@ -274,14 +275,14 @@ func TestRedisDown(t *testing.T) {
 func TestNewRedisLockerRefuses(t *testing.T) {
 	t.Parallel()
 	client := redisClient(t, sharedRedis)
-	for want, cfg := range map[string]compensator.RedisConfig{
+	for want, cfg := range map[string]redislocker.Config{
 		"Client is missing":         {},
 		"Slots 65 must be 1 to 64":  {Client: client, Slots: 65},
 		"Slots -1":                  {Client: client, Slots: -1},
 		"TTL 1ms must be 300ms to ": {Client: client, TTL: time.Millisecond},
 		"TTL 1h0m0s":                {Client: client, TTL: time.Hour},
 	} {
-		if _, err := compensator.NewRedisLocker(cfg); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := redislocker.New(cfg); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want an error with %q", err, want)
 		}
 	}

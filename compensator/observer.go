@@ -21,7 +21,7 @@ type Observer struct {
 	// then claims no more, or while its last outcomes came in.
 	LockLost func(cause error)
 	// LockService: whether the lock service answered at the last try. Called where the Locker
-	// has a method Answers, as [RedisLocker] has.
+	// has a method Answers, as that of package redislocker has.
 	LockService func(answers bool)
 	// Outcome: one send, or one row that was refused unsent, has its outcome.
 	Outcome func(service string, o model.Outcome)

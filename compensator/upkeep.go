@@ -201,3 +201,15 @@ func (w *upkeep) failed(ctx context.Context, op string, err error) {
 		w.c.log.Warn("upkeep failed", "op", op, "error", err)
 	}
 }
+
+// sleep waits for d and reports whether ctx is still live.
+func sleep(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return ctx.Err() == nil
+	case <-ctx.Done():
+		return false
+	}
+}

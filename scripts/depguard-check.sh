@@ -54,6 +54,9 @@ compensator          - ./confirms                      allowed
 compensator          - ./publisher                     refused
 compensator          - github.com/rabbitmq/amqp091-go  refused
 compensator          - ./alert                         refused
+compensator          - github.com/redis/go-redis/v9    refused
+compensator          - ./compensator/redislocker       refused
+compensator/redislocker - github.com/bsm/redislock     allowed
 compensator          - github.com/nicholas-fedor/shoutrrr refused
 alert                - ./model                         allowed
 alert                - ./compensator                   refused
@@ -73,7 +76,7 @@ trap 'rm -rf "$dir"' EXIT
 cp go.mod go.sum .golangci.yml "$dir/"
 
 # Stand-ins for our packages, so that imports of them resolve.
-for folder in model confirms internal/{settle,amqptest,dbtest,anystore} store/{gormstore,migrations} publisher compensator alert; do
+for folder in model confirms internal/{settle,amqptest,dbtest,anystore} compensator/redislocker store/{gormstore,migrations} publisher compensator alert; do
   mkdir -p "$dir/$folder"
   printf 'package %s\n' "${folder##*/}" >"$dir/$folder/doc.go"
 done

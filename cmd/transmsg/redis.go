@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/transmsg/transmsg/compensator"
+	"github.com/transmsg/transmsg/compensator/redislocker"
 )
 
 // redisDialTimeout is the client's own default.
@@ -36,9 +37,9 @@ func (o *redisOptions) bind(fs *pflag.FlagSet) {
 			"(default none: claims alone keep replicas apart)")
 	set.StringVar(&o.urlFile, "redis-file", "", "`file` with the --redis URL")
 	o.tls.bind(fs, set, "redis", "Redis")
-	set.StringVar(&o.prefix, "lock-prefix", compensator.DefaultRedisPrefix, "begin of the lock's keys in Redis")
+	set.StringVar(&o.prefix, "lock-prefix", redislocker.DefaultPrefix, "begin of the lock's keys in Redis")
 	set.IntVar(&o.slots, "lock-slots", 1, "replicas that may run at a time, 1 to 64")
-	set.DurationVar(&o.ttl, "lock-ttl", compensator.DefaultRedisTTL,
+	set.DurationVar(&o.ttl, "lock-ttl", redislocker.DefaultTTL,
 		"how long a lock outlives its holder, 300ms to 10m")
 	set.BoolVar(&o.pause, "lock-pause", false, "pause while Redis is down, instead of going on by claims")
 	fs.AddFlagSet(settings(set))
@@ -61,17 +62,17 @@ func (o *redisOptions) locker(a *app, log *slog.Logger) (compensator.Locker, fun
 		return nil, none, err
 	}
 	switch {
-	case o.slots < 1 || o.slots > compensator.MaxRedisSlots:
-		return nil, none, usagef("--lock-slots %d must be 1 to %d", o.slots, compensator.MaxRedisSlots)
-	case o.ttl < compensator.MinRedisTTL || o.ttl > compensator.MaxRedisTTL:
-		return nil, none, usagef("--lock-ttl %v must be %v to %v", o.ttl, compensator.MinRedisTTL,
-			compensator.MaxRedisTTL)
+	case o.slots < 1 || o.slots > redislocker.MaxSlots:
+		return nil, none, usagef("--lock-slots %d must be 1 to %d", o.slots, redislocker.MaxSlots)
+	case o.ttl < redislocker.MinTTL || o.ttl > redislocker.MaxTTL:
+		return nil, none, usagef("--lock-ttl %v must be %v to %v", o.ttl, redislocker.MinTTL,
+			redislocker.MaxTTL)
 	case o.prefix == "":
 		return nil, none, usagef("--lock-prefix must not be empty")
 	}
 	logging.Disable() // the client's own log goes past ours; the locker says when Redis is down
 	client := redis.NewClient(options)
-	locker, err := compensator.NewRedisLocker(compensator.RedisConfig{
+	locker, err := redislocker.New(redislocker.Config{
 		Client: client, Prefix: o.prefix, Slots: o.slots, TTL: o.ttl, PauseWhenDown: o.pause, Logger: log,
 	})
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/bsm/redislock"
 	"github.com/redis/go-redis/v9"
 
-	"github.com/transmsg/transmsg/compensator"
+	"github.com/transmsg/transmsg/compensator/redislocker"
 	"github.com/transmsg/transmsg/internal/dbtest"
 )
 
@@ -37,7 +37,7 @@ func TestRedisUserCanLockAndNoMore(t *testing.T) {
 	}
 	ctx, user := t.Context(), client(t, server.Addr(), "transmsg", "change-me")
 	locks := redislock.New(user)
-	lock, err := locks.Obtain(ctx, compensator.DefaultRedisPrefix+":orders/1", time.Minute, nil)
+	lock, err := locks.Obtain(ctx, redislocker.DefaultPrefix+":orders/1", time.Minute, nil)
 	if err != nil {
 		t.Fatalf("obtain: %v", err)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9/logging"
 
 	"github.com/transmsg/transmsg/compensator"
+	"github.com/transmsg/transmsg/compensator/redislocker"
 )
 
 // runCompensator does what the daemon does, until ctx ends.
@@ -22,7 +23,7 @@ func runCompensator(ctx context.Context, c *child) (err error) {
 	}
 	client := redis.NewClient(options)
 	defer func() { err = errors.Join(err, client.Close()) }()
-	locker, err := compensator.NewRedisLocker(compensator.RedisConfig{
+	locker, err := redislocker.New(redislocker.Config{
 		Client: client, TTL: lockTTL, Slots: 2, Logger: slog.New(redisEvents{c.book}),
 	})
 	if err != nil {

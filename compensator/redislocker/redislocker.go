@@ -1,4 +1,6 @@
-package compensator
+// Package redislocker is the lock of a replica set of compensators on Redis. Who uses it links
+// a Redis client; without it replicas are kept apart by their claims.
+package redislocker
 
 import (
 	"context"
@@ -12,25 +14,27 @@ import (
 
 	"github.com/bsm/redislock"
 	"github.com/redis/go-redis/v9"
+
+	"github.com/transmsg/transmsg/compensator"
 )
 
-// Defaults and bounds of [RedisConfig].
+// Defaults and bounds of [Config].
 const (
-	DefaultRedisPrefix = "transmsg:compensator"
-	DefaultRedisTTL    = 15 * time.Second
-	MinRedisTTL        = 300 * time.Millisecond
-	MaxRedisTTL        = 10 * time.Minute
-	MaxRedisSlots      = 64
+	DefaultPrefix = "transmsg:compensator"
+	DefaultTTL    = 15 * time.Second
+	MinTTL        = 300 * time.Millisecond
+	MaxTTL        = 10 * time.Minute
+	MaxSlots      = 64
 
-	redisTimeout   = time.Second // one call; less when the TTL is short
+	callTimeout    = time.Second // one call; less when the TTL is short
 	releaseTimeout = 2 * time.Second
 )
 
-// RedisConfig configures a [RedisLocker].
-type RedisConfig struct {
+// Config configures a [Locker].
+type Config struct {
 	// Client is the caller's Redis client; it stays the caller's to close. Required.
 	Client redis.Scripter
-	// Prefix begins the keys, which are "<prefix>:<scope>/<slot>". The scope of a Compensator
+	// Prefix begins the keys, which are "<prefix>:<scope>/<slot>". The scope of a compensator
 	// begins with the identity of its database. Replicas with the same prefix and scope
 	// exclude each other. Defaults to "transmsg:compensator".
 	Prefix string
@@ -47,60 +51,60 @@ type RedisConfig struct {
 	Logger *slog.Logger
 }
 
-// RedisLocker is a [Locker] on Redis, shared by a replica set. The lock is an
+// Locker is a [compensator.Locker] on Redis, shared by a replica set. The lock is an
 // efficiency: Redis replicates asynchronously, so after a failover there may be two
 // holders, and the claims keep them apart. Safe for concurrent use.
-type RedisLocker struct {
-	cfg     RedisConfig
+type Locker struct {
+	cfg     Config
 	locks   *redislock.Client
 	log     *slog.Logger
 	timeout time.Duration
 	down    atomic.Bool
 }
 
-// NewRedisLocker returns a locker, or an error that names the field out of bounds. It
+// New returns a locker, or an error that names the field out of bounds. It
 // does not talk to Redis.
-func NewRedisLocker(cfg RedisConfig) (*RedisLocker, error) {
+func New(cfg Config) (*Locker, error) {
 	if cfg.Prefix == "" {
-		cfg.Prefix = DefaultRedisPrefix
+		cfg.Prefix = DefaultPrefix
 	}
 	if cfg.Slots == 0 {
 		cfg.Slots = 1
 	}
 	if cfg.TTL == 0 {
-		cfg.TTL = DefaultRedisTTL
+		cfg.TTL = DefaultTTL
 	}
 	if cfg.Logger == nil {
 		cfg.Logger = slog.Default()
 	}
 	switch {
 	case cfg.Client == nil:
-		return nil, errors.New("compensator: redis config: Client is missing")
-	case cfg.Slots < 1 || cfg.Slots > MaxRedisSlots:
-		return nil, fmt.Errorf("compensator: redis config: Slots %d must be 1 to %d", cfg.Slots, MaxRedisSlots)
-	case cfg.TTL < MinRedisTTL || cfg.TTL > MaxRedisTTL:
-		return nil, fmt.Errorf("compensator: redis config: TTL %v must be %v to %v", cfg.TTL, MinRedisTTL, MaxRedisTTL)
+		return nil, errors.New("redislocker: config: Client is missing")
+	case cfg.Slots < 1 || cfg.Slots > MaxSlots:
+		return nil, fmt.Errorf("redislocker: config: Slots %d must be 1 to %d", cfg.Slots, MaxSlots)
+	case cfg.TTL < MinTTL || cfg.TTL > MaxTTL:
+		return nil, fmt.Errorf("redislocker: config: TTL %v must be %v to %v", cfg.TTL, MinTTL, MaxTTL)
 	}
 	log := cfg.Logger
 	if c, ok := cfg.Client.(interface{ Options() *redis.Options }); ok { // a cluster has several addresses
 		log = log.With("redis", c.Options().Addr)
 	}
-	return &RedisLocker{
+	return &Locker{
 		cfg: cfg, locks: redislock.New(cfg.Client), log: log,
-		timeout: min(redisTimeout, cfg.TTL/3),
+		timeout: min(callTimeout, cfg.TTL/3),
 	}, nil
 }
 
-// Do implements [Locker].
-func (l *RedisLocker) Do(
+// Do implements [compensator.Locker].
+func (l *Locker) Do(
 	ctx context.Context, scope string, fn func(context.Context, func() bool) error,
 ) error {
 	s, err := l.obtain(ctx, scope)
 	switch {
-	case errors.Is(err, ErrLocked):
+	case errors.Is(err, compensator.ErrLocked):
 		return err
 	case err != nil && (l.cfg.PauseWhenDown || ctx.Err() != nil):
-		return fmt.Errorf("%w: %w", ErrLockUnavailable, err)
+		return fmt.Errorf("%w: %w", compensator.ErrLockUnavailable, err)
 	case err != nil:
 		return fn(ctx, func() bool { return true })
 	}
@@ -116,7 +120,7 @@ func (l *RedisLocker) Do(
 }
 
 // obtain tries each slot once, from a random one on.
-func (l *RedisLocker) obtain(ctx context.Context, scope string) (*slot, error) {
+func (l *Locker) obtain(ctx context.Context, scope string) (*slot, error) {
 	first := rand.IntN(l.cfg.Slots)
 	for i := range l.cfg.Slots {
 		key := fmt.Sprintf("%s:%s/%d", l.cfg.Prefix, scope, (first+i)%l.cfg.Slots+1)
@@ -137,16 +141,16 @@ func (l *RedisLocker) obtain(ctx context.Context, scope string) (*slot, error) {
 		}
 	}
 	l.answered()
-	return nil, ErrLocked
+	return nil, compensator.ErrLocked
 }
 
 // renew keeps the slot until ctx ends, and cancels with a cause when it is lost.
-func (l *RedisLocker) renew(ctx context.Context, s *slot, cancel context.CancelCauseFunc) {
+func (l *Locker) renew(ctx context.Context, s *slot, cancel context.CancelCauseFunc) {
 	wait := l.cfg.TTL / 3
 	for sleep(ctx, wait) {
 		left := s.left()
 		if left <= 0 {
-			cancel(fmt.Errorf("%w: not renewed in time", ErrLockLost))
+			cancel(fmt.Errorf("%w: not renewed in time", compensator.ErrLockLost))
 			return
 		}
 		since := time.Now()
@@ -158,7 +162,7 @@ func (l *RedisLocker) renew(ctx context.Context, s *slot, cancel context.CancelC
 			s.renewed(since)
 			wait = l.cfg.TTL / 3
 		case errors.Is(err, redislock.ErrNotObtained):
-			cancel(fmt.Errorf("%w: somebody else has it or it expired", ErrLockLost))
+			cancel(fmt.Errorf("%w: somebody else has it or it expired", compensator.ErrLockLost))
 			return
 		default:
 			wait = min(l.cfg.TTL/12, max(s.left(), 0))
@@ -168,7 +172,7 @@ func (l *RedisLocker) renew(ctx context.Context, s *slot, cancel context.CancelC
 
 // release gives the slot back under a context of its own: the run's may have ended, and
 // the slot must not stay taken for its whole TTL because of that.
-func (l *RedisLocker) release(ctx context.Context, s *slot) {
+func (l *Locker) release(ctx context.Context, s *slot) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseTimeout)
 	defer cancel()
 	if err := s.lock.Release(ctx); err != nil && !errors.Is(err, redislock.ErrLockNotHeld) {
@@ -178,16 +182,16 @@ func (l *RedisLocker) release(ctx context.Context, s *slot) {
 
 // Answers reports whether Redis answered the last time that a slot was asked for. While it
 // does not, and the locker does not pause, runs go on without a lock.
-func (l *RedisLocker) Answers() bool { return !l.down.Load() }
+func (l *Locker) Answers() bool { return !l.down.Load() }
 
 // failed and answered log the change alone, not every run.
-func (l *RedisLocker) failed(ctx context.Context, err error) {
+func (l *Locker) failed(ctx context.Context, err error) {
 	if ctx.Err() == nil && !l.down.Swap(true) {
 		l.log.Warn("redis does not answer", "error", err, "paused", l.cfg.PauseWhenDown)
 	}
 }
 
-func (l *RedisLocker) answered() {
+func (l *Locker) answered() {
 	if l.down.Swap(false) {
 		l.log.Info("redis answers again")
 	}
