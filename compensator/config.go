@@ -33,6 +33,10 @@ const (
 	// DefaultEventRetention keeps the history of failed sends for a month.
 	DefaultEventRetention = 30 * 24 * time.Hour
 	MinRetention          = time.Hour
+	// DefaultInboxRetention keeps what consumers have dealt with for a month.
+	DefaultInboxRetention = 30 * 24 * time.Hour
+	// DefaultQueueRetention is two weeks in which a stopped consumer's queue waits for it.
+	DefaultQueueRetention = 14 * 24 * time.Hour
 	// DefaultMaxBody is RabbitMQ's own default bound: what a publisher was allowed to
 	// store, the compensator does not refuse.
 	DefaultMaxBody = 128 << 20
@@ -127,6 +131,15 @@ type Config struct {
 	// DeadRetention is the time since they died or were edited after which DEAD rows are
 	// deleted, at least 1 h: messages are then lost for good. Zero, the default, means never.
 	DeadRetention time.Duration
+	// InboxRetention is the age from which inbox records are deleted, at least 1 h. A message
+	// that is delivered again after it has a second effect: so it must be at least
+	// QueueRetention and DeadRetention. Defaults to 30 days, or to the longest of the three;
+	// -1 means never.
+	InboxRetention time.Duration
+	// QueueRetention is the longest time for which the broker's queues, dead-letter queues
+	// too, keep a message that can still be delivered: InboxRetention is checked against it.
+	// Nobody but who runs the broker knows it. Defaults to 14 days; -1 means unchecked.
+	QueueRetention time.Duration
 
 	// Logger receives a line for every failed send and every run that ended early. Nil is
 	// slog.Default().
@@ -147,6 +160,8 @@ func (c Config) withDefaults() Config {
 	setDefault(&c.AlertWindow, DefaultAlertWindow)
 	setDefault(&c.OldestReady, DefaultOldestReady)
 	setDefault(&c.EventRetention, DefaultEventRetention)
+	setDefault(&c.QueueRetention, DefaultQueueRetention)
+	setDefault(&c.InboxRetention, max(DefaultInboxRetention, c.QueueRetention, c.DeadRetention))
 	setDefault(&c.Limits.MaxBody, DefaultMaxBody)
 	setDefault(&c.Owner, defaultOwner())
 	c.Policy = c.Policy.WithDefaults()
@@ -243,6 +258,25 @@ func (c *Config) validateTimes() error {
 			c.EventRetention, MinRetention)
 	case c.DeadRetention != 0 && c.DeadRetention < MinRetention:
 		return fmt.Errorf("config: DeadRetention %v must be at least %v, or 0 for never", c.DeadRetention, MinRetention)
+	}
+	return c.validateInbox()
+}
+
+// validateInbox refuses a retention after which messages can still come back.
+func (c *Config) validateInbox() error {
+	never := c.InboxRetention == -1
+	switch {
+	case c.InboxRetention < MinRetention && !never:
+		return fmt.Errorf("config: InboxRetention %v must be at least %v, or -1 for never",
+			c.InboxRetention, MinRetention)
+	case c.QueueRetention < 0 && c.QueueRetention != -1:
+		return fmt.Errorf("config: QueueRetention %v must be above 0, or -1 for unchecked", c.QueueRetention)
+	case c.InboxRetention < c.QueueRetention && !never:
+		return fmt.Errorf("config: InboxRetention %v must be at least QueueRetention %v: a message that waits "+
+			"in a queue for longer than its record is kept has a second effect", c.InboxRetention, c.QueueRetention)
+	case c.InboxRetention < c.DeadRetention && !never:
+		return fmt.Errorf("config: InboxRetention %v must be at least DeadRetention %v: a DEAD message that is "+
+			"replayed after its record was deleted has a second effect", c.InboxRetention, c.DeadRetention)
 	}
 	return nil
 }

@@ -92,6 +92,24 @@ func TestNewRefuses(t *testing.T) {
 			"kept for ever and purged",
 			func(c *compensator.Config) { c.EventRetention, c.DeadRetention = -1, time.Hour }, "",
 		},
+		{"inbox", func(c *compensator.Config) { c.InboxRetention = time.Minute }, "InboxRetention 1m0s must be"},
+		{
+			"inbox shorter than the queues", func(c *compensator.Config) { c.InboxRetention = 335 * time.Hour },
+			"InboxRetention 335h0m0s must be at least QueueRetention 336h0m0s",
+		},
+		{
+			"inbox shorter than DEAD rows",
+			func(c *compensator.Config) {
+				c.InboxRetention, c.QueueRetention, c.DeadRetention = 2*time.Hour, -1, 3*time.Hour
+			},
+			"InboxRetention 2h0m0s must be at least DeadRetention 3h0m0s",
+		},
+		{"queues", func(c *compensator.Config) { c.QueueRetention = -2 }, "QueueRetention -2ns must be above 0, or -1"},
+		{
+			"the default is above the others",
+			func(c *compensator.Config) { c.QueueRetention, c.DeadRetention = 999*time.Hour, 1999*time.Hour }, "",
+		},
+		{"inbox for ever", func(c *compensator.Config) { c.InboxRetention, c.DeadRetention = -1, 1999*time.Hour }, ""},
 		{"limits", func(c *compensator.Config) { c.Limits.MaxBody = -1 }, "Limits"},
 	}
 	for _, tt := range tests {

@@ -303,6 +303,10 @@ func (s *fakeStore) PurgeDead(_ context.Context, olderThan time.Duration, most i
 	return s.purge("dead", olderThan, most)
 }
 
+func (s *fakeStore) PurgeInbox(_ context.Context, olderThan time.Duration, most int) (int, error) {
+	return s.purge("inbox", olderThan, most)
+}
+
 func (s *fakeStore) purge(what string, olderThan time.Duration, most int) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

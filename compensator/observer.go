@@ -35,7 +35,7 @@ type Observer struct {
 	Restored func(service, id string)
 	// StoreError: a call of the store failed: op is "claim", "services", "identity", "delete", "settle",
 	// "restore", "late-ack", "claim-dead", "claim-alerts", "groups", "mark-alerted", "mark-alerts", "stats",
-	// "purge-events", "purge-dead" or "purge-alerts". It is tried again.
+	// "purge-events", "purge-dead", "purge-inbox" or "purge-alerts". It is tried again.
 	StoreError func(op string, err error)
 	// Breaker: the broker refuses an exchange (open), or takes it again, or no row for it
 	// comes to this process any more. Of a topic of it that is refused topic is the routing

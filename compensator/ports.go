@@ -32,6 +32,8 @@ type Store interface {
 	// PurgeEvents and PurgeDead delete at most so many events, and DEAD rows, by age.
 	PurgeEvents(ctx context.Context, olderThan time.Duration, most int) (int, error)
 	PurgeDead(ctx context.Context, olderThan time.Duration, most int) (int, error)
+	// PurgeInbox deletes at most so many records of what consumers have dealt with, by age.
+	PurgeInbox(ctx context.Context, olderThan time.Duration, most int) (int, error)
 	settle.Store
 }
 

@@ -174,6 +174,13 @@ func (w *upkeep) purge(ctx, hard context.Context, mine func() bool) {
 			return cfg.Store.PurgeDead(call, cfg.DeadRetention, purgeRows)
 		})
 	}
+	if cfg.InboxRetention > 0 {
+		w.purgeBy(ctx, mine, "inbox", func() (int, error) {
+			call, cancel := context.WithTimeout(hard, storeTimeout)
+			defer cancel()
+			return cfg.Store.PurgeInbox(call, cfg.InboxRetention, purgeRows)
+		})
+	}
 }
 
 func (w *upkeep) purgeBy(ctx context.Context, mine func() bool, what string, purge func() (int, error)) {

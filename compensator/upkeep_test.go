@@ -131,26 +131,28 @@ func TestC66_Retention(t *testing.T) {
 			0,
 			[]string{
 				"events older than 720h0m0s: 500", "events older than 720h0m0s: 500", "events older than 720h0m0s: 200",
-				"events older than 720h0m0s: 0", "events older than 720h0m0s: 0",
+				"inbox older than 720h0m0s: 7",
+				"events older than 720h0m0s: 0", "inbox older than 720h0m0s: 0",
+				"events older than 720h0m0s: 0", "inbox older than 720h0m0s: 0",
 			},
-			map[string]int{"events": 0, "dead": 501},
+			map[string]int{"events": 0, "dead": 501, "inbox": 0},
 		},
 		"dead purged": {
 			48 * time.Hour,
 			[]string{
 				"events older than 720h0m0s: 500", "events older than 720h0m0s: 500", "events older than 720h0m0s: 200",
-				"dead older than 48h0m0s: 500", "dead older than 48h0m0s: 1",
-				"events older than 720h0m0s: 0", "dead older than 48h0m0s: 0",
-				"events older than 720h0m0s: 0", "dead older than 48h0m0s: 0",
+				"dead older than 48h0m0s: 500", "dead older than 48h0m0s: 1", "inbox older than 720h0m0s: 7",
+				"events older than 720h0m0s: 0", "dead older than 48h0m0s: 0", "inbox older than 720h0m0s: 0",
+				"events older than 720h0m0s: 0", "dead older than 48h0m0s: 0", "inbox older than 720h0m0s: 0",
 			},
-			map[string]int{"events": 0, "dead": 0},
+			map[string]int{"events": 0, "dead": 0, "inbox": 0},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				store, locker := newStore(), &compensator.LocalLocker{}
-				store.old = map[string]int{"events": 1200, "dead": 501}
+				store.old = map[string]int{"events": 1200, "dead": 501, "inbox": 7}
 				purged := map[string]int{}
 				var mu sync.Mutex
 				var replicas []*running
@@ -174,7 +176,7 @@ func TestC66_Retention(t *testing.T) {
 						strings.Join(tt.want, "\n"))
 				}
 				for what, left := range tt.left {
-					gone := map[string]int{"events": 1200, "dead": 501}[what] - left
+					gone := map[string]int{"events": 1200, "dead": 501, "inbox": 7}[what] - left
 					if store.old[what] != left || purged[what] != gone {
 						t.Errorf("%s: %d left, told %d; want %d, %d", what, store.old[what], purged[what], left, gone)
 					}
@@ -189,12 +191,12 @@ func TestRetentionSurvivesErrors(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		store := newStore()
-		store.old = map[string]int{"events": 10, "dead": 10}
+		store.old = map[string]int{"events": 10, "dead": 10, "inbox": 10}
 		store.setErr(errDatabase)
 		var mu sync.Mutex
 		ops := map[string]bool{}
 		r := start(t, compensator.Config{
-			Store: store, Sender: newSender(), DeadRetention: time.Hour, EventRetention: -1,
+			Store: store, Sender: newSender(), DeadRetention: time.Hour, EventRetention: -1, InboxRetention: -1,
 			Observer: compensator.Observer{StoreError: func(op string, _ error) {
 				mu.Lock()
 				defer mu.Unlock()
@@ -205,8 +207,8 @@ func TestRetentionSurvivesErrors(t *testing.T) {
 		store.setErr(nil)
 		time.Sleep(2 * time.Minute)
 		r.drained(t)
-		if store.old["events"] != 10 || store.old["dead"] != 0 {
-			t.Errorf("left: %v, want the 10 events, kept for ever", store.old)
+		if store.old["events"] != 10 || store.old["inbox"] != 10 || store.old["dead"] != 0 {
+			t.Errorf("left: %v, want the 10 events and records, kept for ever", store.old)
 		}
 		for _, op := range []string{"services", "claim-dead", "stats", "purge-dead"} {
 			if !ops[op] {

@@ -27,11 +27,11 @@ const (
 
 // What is purged, and what the compensator does with the store.
 var (
-	purges          = []string{"events", "dead", "alerts"}
+	purges          = []string{"events", "dead", "inbox", "alerts"}
 	storeOperations = []string{
 		"services", "identity", "claim", "delete", "settle", "restore", "late-ack", "claim-dead", "claim-alerts",
 		"groups", "mark-alerted", "mark-alerts", "stats",
-		"purge-events", "purge-dead", "purge-alerts",
+		"purge-events", "purge-dead", "purge-inbox", "purge-alerts",
 	}
 )
 

@@ -25,7 +25,7 @@
 //
 // Operation is delete, settle, restore or stats; of a publisher also read-back or renew, of a
 // compensator services, claim, claim-dead, claim-alerts, mark-alerted, mark-alerts, purge-events,
-// purge-dead or purge-alerts.
+// purge-dead, purge-inbox or purge-alerts.
 //
 // Publisher. Result is stored, refused (the id is stored with other content, or DEAD),
 // not-stored, unknown or rolled-back:
@@ -69,7 +69,7 @@
 //	transmsg_alerts_total{result}
 //	transmsg_waiting_rows_total                          claimed rows that wait: their exchange is broken
 //	transmsg_breaker_open{exchange}                      what of it is refused: itself 1, a topic 1; none: no series
-//	transmsg_purged_total{what}                          deleted: events or dead by age, alerts that count no more
+//	transmsg_purged_total{what}                          deleted by age: events, dead, inbox; or alerts without use
 //
 // Rows, from the table, read at most every Config.RowsEvery. Every process that is given
 // a Store shows the same figures, so take max, not sum. Status is ready or dead:

@@ -160,6 +160,7 @@ func TestCompensatorStartsAtZero(t *testing.T) {
 		`transmsg_waiting_rows_total{}`:                  0,
 		`transmsg_purged_total{what="events"}`:           0,
 		`transmsg_purged_total{what="dead"}`:             0,
+		`transmsg_purged_total{what="inbox"}`:            0,
 		`transmsg_alerts_total{result="failed"}`:         0,
 		`transmsg_runs_total{result="lock-unavailable"}`: 0,
 		`transmsg_runs_total{result="sender-not-ready"}`: 0,

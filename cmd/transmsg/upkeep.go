@@ -11,10 +11,12 @@ import (
 // upkeepOptions are the settings of what the daemon does beside sending: how it returns
 // after an outage, when it tells people, and what it deletes by age.
 type upkeepOptions struct {
-	slowStart                     time.Duration
-	alertWindow, oldestReady      time.Duration
-	eventRetention, deadRetention time.Duration
-	environment, operatorConfig   string
+	slowStart                      time.Duration
+	alertWindow, oldestReady       time.Duration
+	eventRetention, deadRetention  time.Duration
+	inboxRetention, queueRetention time.Duration
+	set                            *pflag.FlagSet
+	environment, operatorConfig    string
 }
 
 func (o *upkeepOptions) bind(set *pflag.FlagSet) {
@@ -30,11 +32,21 @@ func (o *upkeepOptions) bind(set *pflag.FlagSet) {
 		"age from which the messages' history is deleted, at least 1h; 0 is never")
 	set.DurationVar(&o.deadRetention, "dead-retention", 0,
 		"time after which DEAD messages are deleted, and lost for good, at least 1h; 0 is never")
+	set.DurationVar(&o.inboxRetention, "inbox-retention", compensator.DefaultInboxRetention,
+		"age from which consumers' inbox records are deleted, at least 1h and at least --queue-retention and "+
+			"--dead-retention; where it is not given it is raised to them; 0 is never")
+	set.DurationVar(&o.queueRetention, "queue-retention", compensator.DefaultQueueRetention,
+		"longest time for which the broker's queues, dead-letter queues too, keep a message that can still be "+
+			"delivered; --inbox-retention is checked against it; 0 is unchecked")
+	o.set = set
 }
 
 // apply checks the settings by their flags' names and puts them into cfg. The library's
 // word for none is -1 where its zero is the default.
 func (o *upkeepOptions) apply(cfg *compensator.Config) error {
+	if !o.set.Changed("inbox-retention") {
+		o.inboxRetention = max(o.inboxRetention, o.queueRetention, o.deadRetention)
+	}
 	cfg.Environment, cfg.OperatorConfig = o.environment, o.operatorConfig
 	for _, f := range [...]struct {
 		flag       string
@@ -52,6 +64,8 @@ func (o *upkeepOptions) apply(cfg *compensator.Config) error {
 		{"oldest-ready", o.oldestReady, time.Second, 0, true, &cfg.OldestReady, -1},
 		{"event-retention", o.eventRetention, compensator.MinRetention, 0, true, &cfg.EventRetention, -1},
 		{"dead-retention", o.deadRetention, compensator.MinRetention, 0, true, &cfg.DeadRetention, 0},
+		{"queue-retention", o.queueRetention, 1, 0, true, &cfg.QueueRetention, -1},
+		{"inbox-retention", o.inboxRetention, compensator.MinRetention, 0, true, &cfg.InboxRetention, -1},
 	} {
 		*f.dst = f.value
 		switch {
@@ -63,6 +77,19 @@ func (o *upkeepOptions) apply(cfg *compensator.Config) error {
 			return usagef("--%s %v must be %v to %v", f.flag, f.value, f.least, f.top)
 		case f.value < f.least:
 			return usagef("--%s %v must be at least %v, or 0 for never", f.flag, f.value, f.least)
+		}
+	}
+	return o.checkInbox()
+}
+
+// checkInbox refuses a retention after which messages can still come back.
+func (o *upkeepOptions) checkInbox() error {
+	for flag, other := range map[string]time.Duration{
+		"queue-retention": o.queueRetention, "dead-retention": o.deadRetention,
+	} {
+		if o.inboxRetention != 0 && o.inboxRetention < other {
+			return usagef("--inbox-retention %v must be at least --%s %v: a message that comes back after its "+
+				"record was deleted has a second effect", o.inboxRetention, flag, other)
 		}
 	}
 	return nil

@@ -22,7 +22,7 @@ import (
 	"github.com/transmsg/transmsg/store/migrations"
 )
 
-var roles = []string{"app", "publisher", "compensator", "operator", "viewer", "migrator"}
+var roles = []string{"app", "publisher", "consumer", "compensator", "operator", "viewer", "migrator"}
 
 // database is one server with the users of grants.md.
 type database struct {
@@ -206,12 +206,18 @@ func TestRolesCanDoTheirWork(t *testing.T) {
 		appendAsApp(t, w)
 		sendAs(t, w.open("publisher", gormstore.Options{}))
 		sendAs(t, w.open("compensator", gormstore.Options{}))
+		consumeAs(t, w)
 		lookAs(t, w.open("viewer", gormstore.Options{}))
 		lookAs(t, w.open("operator", gormstore.Options{}))
 		_, err := migrations.Up(t.Context(), w.open("migrator", gormstore.Options{}))
 		must(t, "migrate again", err)
 		// Purging is the compensator's; repair is the operator's.
 		w.exec(w.as("compensator"), "DELETE FROM trans_message_event WHERE at < 0")
+		purged, err := w.open("compensator", gormstore.Options{}).PurgeInbox(t.Context(), time.Millisecond, 10)
+		must(t, "purge the inbox", err)
+		if purged == 0 {
+			t.Error("nothing of the inbox was purged")
+		}
 		w.exec(w.as("operator"), "UPDATE trans_message SET status = 'READY', epoch = epoch + 1;\n"+
 			"DELETE FROM trans_message WHERE status = 'DEAD'")
 	})
@@ -304,6 +310,35 @@ func sendAs(t *testing.T, s *gormstore.Store) {
 	}
 }
 
+// consumeAs does what consumer/effect does with a message that comes twice, once redelivered.
+func consumeAs(t *testing.T, w *world) {
+	t.Helper()
+	store, db := w.open("consumer", gormstore.Options{}), w.sql(w.as("consumer"))
+	r := model.InboxRecord{Consumer: "payments", Key: []byte("x"), Mark: 1}
+	count, err := store.CountRedelivery(t.Context(), r)
+	must(t, "count a redelivery", err)
+	if count != 1 {
+		t.Errorf("counted %d, want 1", count)
+	}
+	for _, want := range []bool{true, false} {
+		tx, err := db.BeginTx(t.Context(), nil)
+		must(t, "begin", err)
+		first, err := store.RecordTx(t.Context(), tx, r, time.Second)
+		must(t, "record", err)
+		held, err := store.RecordedTx(t.Context(), tx, r)
+		must(t, "look at the record", err)
+		must(t, "commit", tx.Commit())
+		if first != want || !held {
+			t.Errorf("first %t, held %t, want %t and held", first, held, want)
+		}
+	}
+	done, err := store.Recorded(t.Context(), r)
+	must(t, "recorded", err)
+	if !done {
+		t.Error("not recorded")
+	}
+}
+
 // lookAs reads everything that the verbs show.
 func lookAs(t *testing.T, s *gormstore.Store) {
 	t.Helper()
@@ -329,12 +364,16 @@ func TestRolesCanDoNoMore(t *testing.T) {
 			forget = "DELETE FROM trans_message_event"
 			change = "UPDATE trans_message SET status = 'DEAD'"
 			body   = "SELECT payload FROM trans_message"
+			// Who may change records can make a message seem done, or be done again.
+			doneBefore = "UPDATE trans_inbox SET record_key = 'x'"
+
 			schema = "INSERT INTO transmsg_schema_version (version_id, is_applied) VALUES (9, TRUE)"
 		)
 		for role, refused := range map[string][]string{
 			"app":         {drop, alter, orders, body, change, forge, forget, "DELETE FROM trans_message", schema},
 			"publisher":   {drop, alter, orders, forge, forget, schema},
-			"compensator": {drop, alter, orders, forge, schema},
+			"consumer":    {drop, alter, orders, body, forge, forget, "DELETE FROM trans_inbox", doneBefore, schema},
+			"compensator": {drop, alter, orders, forge, doneBefore, schema},
 			"operator":    {drop, alter, orders, forge, forget, schema},
 			"viewer":      {drop, alter, orders, forge, forget, change, "DELETE FROM trans_message", schema},
 			"migrator":    {orders},

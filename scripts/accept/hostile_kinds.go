@@ -61,6 +61,7 @@ func (h *hostile) timeSettings() ([]string, map[string][]string) {
 		"alert-window": h.durations("999ms", "24h1ns"), "base-delay": h.durations("999us"),
 		"confirm-timeout": h.durations("99ms"), "dial-timeout": h.durations("99ms"), "drain-timeout": h.durations("0"),
 		"dead-retention": h.durations("59m59s"), "event-retention": h.durations("59m59s"),
+		"inbox-retention": h.durations("59m59s", "335h"), "queue-retention": h.durations(),
 		"interval": h.durations("9ms", "0s"), "lease": h.durations("0", "1s"),
 		"max-age": h.durations(), "min-dead-age": h.durations(),
 		"max-delay": h.durations("1ms", "0"), "oldest-ready": h.durations("999ms"), "slow-start": h.durations(),

@@ -23,6 +23,8 @@ func postgresError(code string) error { return &pgconn.PgError{Code: code} }
 // safe is an error of which pgx knows that nothing was sent.
 type safe struct{ error }
 
+func (e safe) Unwrap() error { return e.error }
+
 func (safe) SafeToRetry() bool { return true }
 
 // TestWhatErrorsSay: only what the server certainly undid is certain.

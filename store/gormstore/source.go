@@ -27,6 +27,9 @@ type Driver struct {
 	// NotSent reports whether the driver knows that nothing was sent. Nil means that it
 	// never says so.
 	NotSent func(error) bool
+	// Lost reports whether an error of the driver says that the connection broke or could not
+	// be made, where no error of the standard library does. Nil means that one always does.
+	Lost func(error) bool
 }
 
 // Reply is the answer by which a server refused a statement.

@@ -22,6 +22,7 @@ const (
 // statements are the texts that do not depend on a call, and the table names.
 type statements struct {
 	table, events, alerts, version string
+	inbox, attempts                string
 
 	// insert is the text for maxRows rows; the text for fewer is a prefix of it, so that
 	// no text is built or kept per row count. On PostgreSQL it takes arrays and is one
@@ -34,7 +35,8 @@ type statements struct {
 func newStatements(d *dialect, prefix string) statements {
 	st := statements{
 		table: prefix + "trans_message", events: prefix + "trans_message_event",
-		alerts:  prefix + "trans_message_alert",
+		alerts: prefix + "trans_message_alert",
+		inbox:  prefix + "trans_inbox", attempts: prefix + "trans_inbox_attempt",
 		version: VersionTable(prefix),
 	}
 	if d.dollar {

@@ -35,7 +35,9 @@ func SQL(db *sql.DB) gormstore.Source { return gormstore.CallersPool(driver, db)
 // stay as they are, and it stays the caller's to close.
 func Gorm(db *gorm.DB) gormstore.Source { return gormstore.CallersGorm(driver, db) }
 
-var driver = gormstore.Driver{Dialect: "mysql", Reply: reply}
+var driver = gormstore.Driver{Dialect: "mysql", Reply: reply, Lost: lost}
+
+func lost(err error) bool { return errors.Is(err, mysql.ErrInvalidConn) }
 
 func reply(err error) (gormstore.Reply, bool) {
 	// packetTooLarge is what the server answers to a packet that the driver does not send.
