@@ -19,6 +19,7 @@ usage() {
 usage: engines.sh list                 the engines: exact version where set up, port, whether it runs
        engines.sh NAME                 set up and start; prints what env prints
        engines.sh setup|start|stop NAME...
+       engines.sh kind NAME            rabbitmq, mysql, postgres or redis
        engines.sh env NAME...          the variables by which tests find it
        engines.sh with NAME[,NAME...] COMMAND...   starts them and runs a command with these variables; private servers
                                        of tests are then of these versions too
@@ -144,7 +145,7 @@ main() {
   case $verb in
     '' | -h | --help) usage && return 0 ;;
     list) list && return ;;
-    setup | start | stop | env | remove | exec | with) shift ;;
+    setup | start | stop | env | kind | remove | exec | with) shift ;;
     *) load_engine "$verb" && start && addresses && return ;;
   esac
   (($#)) || { usage >&2 && return 2; }
@@ -162,7 +163,11 @@ main() {
   for name in "$@"; do load_engine "$name"; done # All names first: nothing is done for a list with a wrong one.
   for name in "$@"; do
     load_engine "$name"
-    if [[ $verb == env ]]; then addresses; else "$verb"; fi
+    case $verb in
+      env) addresses ;;
+      kind) echo "$kind" ;;
+      *) "$verb" ;;
+    esac
   done
 }
 
