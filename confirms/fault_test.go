@@ -338,10 +338,14 @@ func TestC44_StartsWithTheBrokerDown(t *testing.T) {
 
 func TestSecondAddressIsUsed(t *testing.T) {
 	t.Parallel()
-	cfg, p, _ := proxied(t)
+	url := amqptest.VHost(t)
+	cfg := configFor(t, url)
+	alive := cfg.Addrs[0]
+	p, err := faultproxy.New(alive)
+	must(t, err)
+	t.Cleanup(func() { must(t, p.Close()) })
 	p.Refuse(true)
-	alive := configFor(t, "amqp://127.0.0.1").Addrs[0]
-	cfg.Addrs = append(cfg.Addrs, alive)
+	cfg.Addrs = []string{p.Addr(), alive}
 	s := open(t, cfg)
 	if got := s.Stats().Addr; got != alive {
 		t.Errorf("connected to %s, want %s", got, alive)

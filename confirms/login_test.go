@@ -77,9 +77,16 @@ func TestE1_LoginThatRanOutClosesOneChannel(t *testing.T) {
 	must(t, err)
 	b.hold.Store(&old)
 	s := open(t, b.Config)
+	// From 4.3 on the broker itself ends the connection (320) with its token.
+	ends, err := node.AtLeast(4, 3)
+	must(t, err)
 	refused := false
 	r := newResults(t)
 	eventually(t, "the login is refused", func() bool {
+		if ends {
+			refused = !s.Ready()
+			return refused
+		}
 		id := r.send(s, message(t, "ex", "k"))
 		r.wait()
 		if o := r.outcome(id); o.Kind == model.Unknown {
@@ -92,7 +99,10 @@ func TestE1_LoginThatRanOutClosesOneChannel(t *testing.T) {
 	if !refused {
 		t.Errorf("outcomes %v, want the refused one unknown, closed: no exchange is to blame", r.tally())
 	}
-	closed := b.closed.Load()
+	closed, want := b.closed.Load(), int32(1)
+	if ends {
+		want = 0
+	}
 	for range 200 { // while there is no other token there is no room, and a publisher stores only
 		if m := message(t, "ex", "k"); s.TryReserve(1, int64(len(m.Body))) {
 			r.sendReserved(s, m)
@@ -100,8 +110,8 @@ func TestE1_LoginThatRanOutClosesOneChannel(t *testing.T) {
 		<-time.After(time.Millisecond)
 	}
 	r.wait()
-	if n := b.closed.Load(); n != closed || n != 1 {
-		t.Errorf("%d channels closed by the first refusal, %d by then, want one", closed, n)
+	if n := b.closed.Load(); n != closed || n != want {
+		t.Errorf("%d channels closed by the first refusal, %d by then, want %d", closed, n, want)
 	}
 	b.hold.Store(nil)
 	must(t, s.WaitReady(testCtx(t)))

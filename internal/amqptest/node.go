@@ -1,9 +1,11 @@
 package amqptest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -17,6 +19,8 @@ import (
 )
 
 const (
+	// epmdAddresses are those of a cluster's nodes, which ask the port mapper at each other's.
+	epmdAddresses = "127.0.0.1,127.0.0.2,127.0.0.3,127.0.0.4"
 	bootTimeout = 2 * time.Minute
 	stopTimeout = time.Minute
 	bootTries   = 3
@@ -31,6 +35,9 @@ type Options struct {
 	Config []string
 	// Plugins to enable, such as rabbitmq_management; each costs boot time.
 	Plugins []string
+	// Host is the loopback address that the node listens on and dials the others of its
+	// cluster from, such as 127.0.0.2, so that links can be dropped; "" means 127.0.0.1.
+	Host string
 	// Join is a running node whose cluster this one joins. It must be closed last.
 	Join *Node
 }
@@ -128,7 +135,18 @@ func (n *Node) join() error {
 }
 
 // name is the node's name in Erlang.
-func (n *Node) name() string { return fmt.Sprintf("transmsg-%d@localhost", n.ports.amqp) }
+func (n *Node) name() string {
+	if n.options.Host != "" {
+		return fmt.Sprintf("transmsg-%d@%s", n.ports.amqp, n.options.Host)
+	}
+	return fmt.Sprintf("transmsg-%d@localhost", n.ports.amqp)
+}
+
+// Name is the node's name as rabbitmqctl shows it.
+func (n *Node) Name() string { return n.name() }
+
+// Host is the loopback address that the node listens on.
+func (n *Node) Host() string { return cmp.Or(n.options.Host, "127.0.0.1") }
 
 // Close kills the node and its port mapper and removes its files. Closing twice
 // is nil.
@@ -209,8 +227,8 @@ func (n *Node) child() *proc.Process {
 // Port returns the AMQP port on 127.0.0.1; it stays the same over restarts.
 func (n *Node) Port() int { return n.ports.amqp }
 
-// Addr returns 127.0.0.1:port.
-func (n *Node) Addr() string { return proc.Loopback(n.ports.amqp) }
+// Addr returns host:port, 127.0.0.1 by default.
+func (n *Node) Addr() string { return net.JoinHostPort(n.Host(), fmt.Sprint(n.ports.amqp)) }
 
 // URL returns the AMQP URL of the virtual host "/" for guest.
 func (n *Node) URL() string { return n.URLFor("guest", "guest", "/") }
@@ -237,7 +255,7 @@ func (n *Node) startEPMD() error {
 	epmd, err := proc.Start(proc.Spec{
 		Path:   path,
 		Root:   n.root,
-		Args:   []string{"-port", fmt.Sprint(n.ports.epmd), "-address", "127.0.0.1"},
+		Args:   []string{"-port", fmt.Sprint(n.ports.epmd), "-address", epmdAddresses},
 		Dir:    n.dir,
 		Output: filepath.Join(n.dir, "epmd.log"),
 	})

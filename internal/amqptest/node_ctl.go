@@ -27,6 +27,19 @@ func (n *Node) Ctl(args ...string) (string, error) {
 // Eval evaluates an Erlang expression, ended by a full stop, on the node.
 func (n *Node) Eval(expr string) (string, error) { return n.Ctl("eval", expr) }
 
+// AtLeast says whether the node's RabbitMQ is of that version or a later one.
+func (n *Node) AtLeast(major, minor int) (bool, error) {
+	text, err := n.Ctl("version")
+	if err != nil {
+		return false, err
+	}
+	var a, b int
+	if _, err := fmt.Sscanf(text, "%d.%d", &a, &b); err != nil {
+		return false, fmt.Errorf("version %q: %w", text, err)
+	}
+	return a > major || a == major && b >= minor, nil
+}
+
 // MemoryAlarm raises or clears the memory alarm, as a broker short of memory
 // does, and returns once it is in force. Publishing connections are blocked
 // from their next publish on.

@@ -57,8 +57,8 @@ func (n *Node) env() []string {
 		"HOME=" + home,
 		"ERL_EPMD_ADDRESS=127.0.0.1",
 		"ERL_CRASH_DUMP_SECONDS=0",
-		"RABBITMQ_NODE_IP_ADDRESS=127.0.0.1",
-		"RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS=-kernel inet_dist_use_interface {127,0,0,1}",
+		"RABBITMQ_NODE_IP_ADDRESS=" + n.Host(),
+		"RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS=" + n.erlangArgs(),
 		"RABBITMQ_MNESIA_BASE=" + n.path("data"),
 		"RABBITMQ_LOG_BASE=" + n.path("log"),
 		"RABBITMQ_ENABLED_PLUGINS_FILE=" + n.path("enabled_plugins"),
@@ -70,6 +70,9 @@ func (n *Node) env() []string {
 		"RUNNING_UNDER_SYSTEMD=true",
 	}
 	p := n.ports
+	if n.options.Host != "" {
+		env = append(env, "RABBITMQ_USE_LONGNAME=true")
+	}
 	return append(env,
 		"RABBITMQ_NODENAME="+n.name(),
 		fmt.Sprintf("RABBITMQ_NODE_PORT=%d", p.amqp),
@@ -80,4 +83,15 @@ func (n *Node) env() []string {
 		fmt.Sprintf("RABBITMQ_CTL_DIST_PORT_MIN=%d", p.ctl),
 		fmt.Sprintf("RABBITMQ_CTL_DIST_PORT_MAX=%d", p.ctl+50),
 	)
+}
+
+// erlangArgs keep the distribution on the node's address. A node with one of its own also
+// dials from it, and notices within some ten seconds instead of a minute that another is silent.
+func (n *Node) erlangArgs() string {
+	ip := "{" + strings.ReplaceAll(n.Host(), ".", ",") + "}"
+	args := "-kernel inet_dist_use_interface " + ip
+	if n.options.Host != "" {
+		args += " -kernel inet_dist_connect_options [{ip," + ip + "}] -kernel net_ticktime 8"
+	}
+	return args
 }

@@ -37,11 +37,12 @@ type Stats struct {
 // Proxy listens on a port of its own on 127.0.0.1. Safe for concurrent use.
 type Proxy struct {
 	listener net.Listener
-	target   string
 	wg       sync.WaitGroup
 	swallow  atomic.Bool
 
 	mu      sync.Mutex
+	targets []string // In turn.
+	turn    int
 	closed  bool
 	refuse  bool
 	conns   map[*conn]struct{}
@@ -58,7 +59,7 @@ func New(target string) (*Proxy, error) {
 	if err != nil {
 		return nil, fmt.Errorf("fault proxy: %w", err)
 	}
-	p := &Proxy{listener: l, target: target, conns: map[*conn]struct{}{}}
+	p := &Proxy{listener: l, targets: []string{target}, conns: map[*conn]struct{}{}}
 	for dir := range p.flowing {
 		p.flowing[dir] = make(chan struct{})
 		close(p.flowing[dir])
@@ -100,6 +101,21 @@ func (p *Proxy) Cut(reset bool) int {
 	}
 	p.count(func(s *Stats) { s.Cut += len(conns) })
 	return len(conns)
+}
+
+// Aim leads new connections to other servers, in turn where there are several, as an address
+// that moves or a balancer does. Live connections stay where they are.
+func (p *Proxy) Aim(targets ...string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.targets = targets
+}
+
+func (p *Proxy) next() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.turn++
+	return p.targets[p.turn%len(p.targets)]
 }
 
 // Refuse makes the proxy reset new connections at once, or ends that. Live
@@ -216,7 +232,7 @@ func (p *Proxy) serve(client net.Conn) {
 	}
 	defer p.forget(c)
 	defer c.close()
-	if err := c.dial(ctx, p.target); err != nil {
+	if err := c.dial(ctx, p.next()); err != nil {
 		p.count(func(s *Stats) { s.Unreached++ })
 		c.reset()
 		return

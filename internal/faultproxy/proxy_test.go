@@ -291,3 +291,73 @@ func TestLimit(t *testing.T) {
 		t.Errorf("%d chunks limited, want at least 7", s.Limited)
 	}
 }
+
+// TestAimMovesNewConnectionsAlone: a live connection stays where it was dialled to, and
+// several targets are dialled in turn.
+func TestAimMovesNewConnectionsAlone(t *testing.T) {
+	t.Parallel()
+	names := map[string]string{}
+	for _, name := range []string{"a", "b"} {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = l.Close() })
+		names[name] = l.Addr().String()
+		go func() {
+			for {
+				c, err := l.Accept()
+				if err != nil {
+					return
+				}
+				go func() { _, _ = io.Copy(prefixed{c, name}, c); _ = c.Close() }()
+			}
+		}()
+	}
+	p, err := faultproxy.New(names["a"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = p.Close() })
+	ask := func(c net.Conn) string {
+		t.Helper()
+		buf := make([]byte, 2)
+		if _, err := c.Write([]byte("?")); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.ReadFull(c, buf); err != nil {
+			t.Fatal(err)
+		}
+		return string(buf)
+	}
+	dial := func() net.Conn {
+		c, err := net.Dial("tcp", p.Addr())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = c.Close() })
+		return c
+	}
+	old := dial()
+	before := ask(old)
+	p.Aim(names["b"])
+	if moved := ask(dial()); before != "a?" || moved != "b?" || ask(old) != "a?" {
+		t.Errorf("before %q, moved %q, want the new connection alone at b", before, moved)
+	}
+	p.Aim(names["a"], names["b"])
+	if one, two := ask(dial()), ask(dial()); one == two {
+		t.Errorf("two targets: %q and %q, want them in turn", one, two)
+	}
+}
+
+// prefixed puts a server's name before what it echoes.
+type prefixed struct {
+	net.Conn
+
+	name string
+}
+
+func (p prefixed) Write(b []byte) (int, error) {
+	_, err := p.Conn.Write(append([]byte(p.name), b...))
+	return len(b), err
+}

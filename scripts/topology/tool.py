@@ -35,6 +35,11 @@ class Tool:
         try:
             with urllib.request.urlopen(url, timeout=TIMEOUT, context=context) as answer:
                 script = answer.read()
+        except urllib.error.HTTPError as error:
+            if error.code != 404:
+                raise ToolError(f"fetch {url}: {error.reason}; install rabbitmqadmin") from None
+            raise ToolError("this RabbitMQ no longer brings the Python tool (since 4.3); install rabbitmqadmin v2 from "
+                            "https://github.com/rabbitmq/rabbitmqadmin-ng/releases") from None
         except (OSError, urllib.error.URLError) as error:
             raise ToolError(f"fetch {url}: {getattr(error, 'reason', error)}; install rabbitmqadmin") from None
         if not script.startswith(b"#!") or b"python" not in script.splitlines()[0]:
