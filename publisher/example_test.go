@@ -4,6 +4,9 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/transmsg/transmsg/confirms"
 	"github.com/transmsg/transmsg/model"
@@ -32,6 +35,58 @@ func placeOrder(ctx context.Context, db *sql.DB, pub *publisher.Publisher, order
 		}
 		return out.Publish(ctx, msg) // stored now, sent right after the commit
 	})
+}
+
+func cancelOrder(ctx context.Context, db *sql.DB, pub *publisher.Publisher, number string) error {
+	msg, err := model.JSON("orders", "order.cancelled", map[string]string{"number": number})
+	if err != nil {
+		return err
+	}
+	tx, err := db.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = tx.Rollback() }() // after the commit it does nothing
+
+	out := pub.Tx(tx)
+	inside := out.Context(ctx) // with it, a pub.Publish by mistake is refused
+	if _, err := tx.ExecContext(inside, "DELETE FROM orders WHERE number = ?", number); err != nil {
+		return err
+	}
+	if err := out.Publish(inside, msg); err != nil {
+		return err
+	}
+	_, err = out.Commit(ctx, tx.Commit) // instead of tx.Commit()
+	return err
+}
+
+func handleOnce(ctx context.Context, db *sql.DB, d amqp.Delivery, effect func(*sql.Tx, []byte) error) error {
+	tx, err := db.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = tx.Rollback() }() // after the commit it does nothing
+	res, err := tx.ExecContext(ctx, "INSERT IGNORE INTO handled (id) VALUES (?)", d.MessageId)
+	if err != nil {
+		return err
+	}
+	if n, err := res.RowsAffected(); err != nil || n == 0 {
+		return err // a repeat: acknowledge it
+	}
+	if err := effect(tx, d.Body); err != nil {
+		return err
+	}
+	return tx.Commit()
+}
+
+func waitForBroker(ctx context.Context, sender *confirms.Sender) error {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	err := sender.WaitReady(ctx) // the error has the last reason why no connection came about
+	if errors.Is(err, context.DeadlineExceeded) {
+		return nil // go on: messages are stored, and a compensator sends them
+	}
+	return err
 }
 
 func openPublisher(ctx context.Context, dsn, amqpURL string) (

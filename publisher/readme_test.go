@@ -7,19 +7,28 @@ import (
 	"testing"
 )
 
-// The README's Go samples are functions of example_test.go, to the letter, so that they
-// compile.
-func TestReadmeSamplesCompile(t *testing.T) {
+// pages have Go samples, so many at least.
+var pages = map[string]int{
+	"../README.md": 2,
+	"../docs/operate/pools-and-transactions.md": 1,
+	"../docs/operate/consume.md":                1,
+	"../docs/operate/deploy.md":                 1,
+}
+
+// The Go samples of the pages are functions of example_test.go, to the letter, so that they
+// compile, and samples_test.go runs them.
+func TestSamplesOfPagesCompile(t *testing.T) {
 	t.Parallel()
-	readme := read(t, "../README.md")
 	examples := read(t, "example_test.go")
-	blocks := regexp.MustCompile("(?s)```go\n(.*?)```").FindAllStringSubmatch(readme, -1)
-	if len(blocks) < 2 {
-		t.Fatalf("found %d Go samples in the README, want at least 2", len(blocks))
-	}
-	for _, b := range blocks {
-		if !strings.Contains(examples, b[1]) {
-			t.Errorf("this sample is not in example_test.go:\n%s", b[1])
+	for page, least := range pages {
+		blocks := regexp.MustCompile("(?s)```go\n(.*?)```").FindAllStringSubmatch(read(t, page), -1)
+		if len(blocks) < least {
+			t.Fatalf("found %d Go samples in %s, want at least %d", len(blocks), page, least)
+		}
+		for _, b := range blocks {
+			if !strings.Contains(examples, b[1]) {
+				t.Errorf("this sample of %s is not in example_test.go:\n%s", page, b[1])
+			}
 		}
 	}
 }
