@@ -55,7 +55,8 @@ func TestOutboxRowsBecomeMessages(t *testing.T) {
 				}
 			}
 			var body string // MySQL keeps JSON in a form of its own, the others as it was written
-			if err := db.QueryRowContext(t.Context(), "SELECT payload FROM outbox WHERE id = '"+id+"'").Scan(&body); err != nil {
+			err = db.QueryRowContext(t.Context(), "SELECT payload FROM outbox WHERE id = '"+id+"'").Scan(&body)
+			if err != nil {
 				t.Fatal(err)
 			}
 			checkMoved(t, store, strings.ToLower(id), body)
