@@ -38,11 +38,26 @@ func (d *delivery) limit() time.Time { return d.at.Add(d.q.cfg.hold()) }
 
 // waiting is the context of a wait that is none of a handler's call.
 func (d *delivery) waiting() (context.Context, context.CancelFunc) {
-	parent := d.s.waits
-	if !d.called {
-		parent = d.s.unbegun
+	return context.WithDeadlineCause(d.life(), d.limit(), errGiveBack)
+}
+
+// life ends when d waits no longer.
+func (d *delivery) life() context.Context {
+	if d.called {
+		return d.s.waits
 	}
-	return context.WithDeadlineCause(parent, d.limit(), errGiveBack)
+	return d.s.unbegun
+}
+
+// over says why d waits no longer, or nil.
+func (d *delivery) over() error {
+	if life := d.life(); life.Err() != nil {
+		return context.Cause(life)
+	}
+	if !time.Now().Before(d.limit()) {
+		return errGiveBack
+	}
+	return nil
 }
 
 // ack acks it, and reports r, or Lost where its channel is gone.

@@ -148,6 +148,9 @@ func (w *world) runOn(url string, q consumer.Queue, edit ...func(*consumer.Confi
 		return result
 	}}
 	w.t.Cleanup(func() {
+		if w.t.Failed() {
+			w.t.Logf("health %+v, stats %+v", r.health(), r.stats())
+		}
 		if err := r.stop(); err != nil && !errors.Is(err, model.ErrNotDrained) {
 			w.t.Error(err)
 		}
@@ -168,9 +171,16 @@ func (w *world) isState(r *running, s consumer.State) consumer.QueueHealth {
 // depth waits until a queue has so many ready messages.
 func (w *world) depth(queue string, want int) {
 	w.t.Helper()
+	last := -1
+	w.t.Cleanup(func() {
+		if w.t.Failed() {
+			w.t.Logf("%d messages in %s when looked at last, want %d", last, queue, want)
+		}
+	})
 	eventually(w.t, fmt.Sprintf("%d messages are in %s", want, queue), func() bool {
 		n, err := w.client.Depth(queue)
 		must(w.t, err)
+		last = n
 		return n == want
 	})
 }

@@ -54,9 +54,15 @@ func (q *queue) shift(ctx context.Context, s *subscription, retired *sync.WaitGr
 func (q *queue) take(s *subscription, raw amqp.Delivery) (follow next, change bool) {
 	d := newDelivery(q, s, raw)
 	switch {
+	case s.alone && !d.suspect && !q.cfg.Ordered && !q.anyShut():
+		// Begun when the consumer is cancelled: settled before, the next one would be on its way here meanwhile, and the
+		// broker may return it.
+		q.open(d)
+		s.first = d
+		return nextFull, true
 	case s.alone:
 		q.begin(d)
-		return nextFull, !d.suspect && !q.cfg.Ordered && !q.anyShut()
+		return nextAlone, false
 	case d.suspect:
 		q.setAside(d)
 		return nextAlone, true
@@ -96,16 +102,16 @@ func (q *queue) open(d *delivery) {
 	d.s.add()
 	q.live.Add(1)
 	q.stats.delivered.Add(1)
-}
-
-// begin starts to work on a delivery.
-func (q *queue) begin(d *delivery) {
-	q.open(d)
 	if d.fresh {
 		q.mu.Lock()
 		q.fresh++
 		q.mu.Unlock()
 	}
+}
+
+// begin starts to work on a delivery.
+func (q *queue) begin(d *delivery) {
+	q.open(d)
 	q.wg.Go(func() { q.work(d) })
 }
 
@@ -123,8 +129,12 @@ func (q *queue) retire(ctx context.Context, s *subscription, retired *sync.WaitG
 	})
 }
 
-// dispose of the suspects set aside: copies that carry a count go to the queue's end as they are, others go back.
+// dispose of what waited for the end of the consumer. Of the suspects, copies that carry a count go to the queue's end
+// as they are, others go back.
 func (q *queue) dispose(s *subscription) {
+	if d := s.first; d != nil {
+		q.wg.Go(func() { q.work(d) })
+	}
 	for _, d := range s.aside {
 		if d.raw.Redelivered {
 			d.end(d.giveBack())
