@@ -58,7 +58,7 @@ func (m *Metrics) OpenPublisher(cfg publisher.Config) (*publisher.Publisher, err
 func (m *Metrics) publisherObserver(service string, next publisher.Observer) publisher.Observer {
 	service = label(service)
 	storeError := m.shared.storeErrorsFor(rolePublisher, "delete", "settle", "restore", "late-ack", "read-back",
-		"renew", "stats")
+		"renew", "oldest-due")
 	restored := m.shared.restored.WithLabelValues(rolePublisher, service)
 	o := next
 	o.Outcome = func(id string, out model.Outcome, elapsed time.Duration) {

@@ -43,7 +43,7 @@ type Store interface {
 	ReadBack(ctx context.Context, ids []string) (map[string]model.RowState, error)
 	Renew(ctx context.Context, owner string, keys []model.RowKey, lease time.Duration) ([]string, error)
 	Extend(ctx context.Context, held []model.Held, lease time.Duration) (int, error)
-	Stats(ctx context.Context, service string) ([]model.Stats, error)
+	OldestDue(ctx context.Context, service string) (time.Duration, error)
 	MaxBody() int
 }
 
@@ -115,7 +115,7 @@ type Observer struct {
 	Restored func(id string)
 	// StoreError is called for each failed write of outcomes (op "delete", "settle",
 	// "restore" or "late-ack"; each is tried again) and failed read of the store (op "read-back",
-	// "renew" or "stats"), and for a longer lease that was not written in an alarm (op "extend").
+	// "renew" or "oldest-due"), and for a longer lease that was not written in an alarm (op "extend").
 	StoreError func(op string, err error)
 	// Lagging is called about once a minute while the service's oldest due row has
 	// been due for longer than 5 minutes: most often no compensator runs.

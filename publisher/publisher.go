@@ -162,17 +162,13 @@ func (p *Publisher) watchLag(ctx context.Context) {
 func (p *Publisher) checkLag(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, lagCheck/2)
 	defer cancel()
-	stats, err := p.cfg.Store.Stats(ctx, p.cfg.Service)
+	oldest, err := p.cfg.Store.OldestDue(ctx, p.cfg.Service)
 	if err != nil {
 		if !errors.Is(err, context.Canceled) {
 			p.log.Warn("read the age of the oldest due row", "service", p.cfg.Service, "error", err)
-			p.cfg.Observer.StoreError("stats", err)
+			p.cfg.Observer.StoreError("oldest-due", err)
 		}
 		return
-	}
-	var oldest time.Duration
-	for _, s := range stats {
-		oldest = max(oldest, s.OldestDue)
 	}
 	p.lag.Store(int64(oldest))
 	if oldest <= lagLimit {

@@ -255,5 +255,12 @@ func TestD4_StatsReadTheIndexAlone(t *testing.T) {
 		if reads := handlerReads(t, s) - before; reads > 2*2000+100 {
 			t.Errorf("stats of 2000 rows read %d", reads)
 		}
+		before = handlerReads(t, s)
+		if age, err := s.OldestDue(t.Context(), "orders"); err != nil || age < 0 {
+			t.Fatalf("oldest due %s, %v", age, err)
+		}
+		if reads := handlerReads(t, s) - before; reads > 20 { // looking at the counter reads some
+			t.Errorf("the oldest due row of 2000 took %d reads", reads)
+		}
 	})
 }

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"strings"
+	"time"
 
 	"github.com/transmsg/transmsg/model"
 )
@@ -45,6 +46,20 @@ func (s *Store) Stats(ctx context.Context, service string) ([]model.Stats, error
 		out[i].Exhausted = exhausted[out[i].Service]
 	}
 	return out, nil
+}
+
+// OldestDue returns for how long the service's first due row has been due, 0 where none is. It
+// reads one entry of the index, whatever the backlog.
+func (s *Store) OldestDue(ctx context.Context, service string) (time.Duration, error) {
+	conds, args := s.matching(model.Filter{Service: service, Status: model.Ready})
+	var age int64
+	err := s.db.QueryRowContext(ctx, s.d.bind("SELECT "+s.d.now+" - next_attempt_at FROM "+s.sql.table+
+		s.d.forceDue(s.opt.Prefix)+strings.Replace(conds, " AND", " WHERE", 1)+" ORDER BY next_attempt_at LIMIT 1"),
+		args...).Scan(&age)
+	if errors.Is(err, sql.ErrNoRows) {
+		return 0, nil
+	}
+	return max(0, model.MillisToDuration(age)), s.wrap("oldest due", err)
 }
 
 // statsQuery goes by the index of due rows, which has no NotBefore: of the oldest row of each

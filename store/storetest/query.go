@@ -56,6 +56,15 @@ func testStats(t *testing.T, s Store) {
 	if err != nil || len(got) != 1 || got[0].Due != 0 || got[0].OldestDue != 0 || got[0].OldestReady <= 0 {
 		t.Errorf("nothing due: got %+v, %v", got, err)
 	}
+	if age, err := s.OldestDue(bound(t), svc); err != nil || age != 0 {
+		t.Errorf("nothing due: the oldest due row is %s, %v", age, err)
+	}
+	if age, err := s.OldestDue(bound(t), "zz"); err != nil || age <= 0 || age > patience {
+		t.Errorf("the oldest due row of another service is %s, %v", age, err)
+	}
+	if age, err := s.OldestDue(bound(t), "z"); err != nil || age != 0 {
+		t.Errorf("the oldest due row of an unknown service is %s, %v", age, err)
+	}
 	got, err = s.Stats(bound(t), "unknown")
 	if err != nil {
 		t.Fatal(err)

@@ -25,6 +25,7 @@ type Store interface {
 	List(context.Context, model.Filter) ([]model.TransMessage, error)
 	Show(ctx context.Context, id string) (model.TransMessage, []model.Event, error)
 	Stats(ctx context.Context, service string) ([]model.Stats, error)
+	OldestDue(ctx context.Context, service string) (time.Duration, error)
 	Now(context.Context) (int64, error)
 	Ping(context.Context) error
 	MaxBody() int
