@@ -1,6 +1,6 @@
 // Package transmsgtest lets a service test its own publishing without servers: a real
-// [publisher.Publisher] on in-memory SQLite, with a scripted broker in place of the AMQP
-// engine.
+// [publisher.Publisher] on a SQLite file of the test's own, with a scripted broker in place of
+// the AMQP engine.
 //
 //	env := transmsgtest.New(t)
 //	env.Broker.Return("orders", "nobody.listens")      // optional: script the broker
@@ -11,6 +11,7 @@
 // transaction, the read-back after the commit, the settling. What it cannot show is the
 // broker's own behaviour, so keep one test against a real one.
 //
-// The database has one connection: inside a transaction use only the transaction's
-// handle, or the test waits for itself.
+// A call past the open transaction (the publisher, the *sql.DB or the outer *gorm.DB where the
+// transaction's own handle is meant, a second transaction) fails the test at once, whatever
+// context it has, and its error is [ErrPastTx].
 package transmsgtest

@@ -3,7 +3,10 @@ package transmsgtest
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
+	"net/url"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -22,41 +25,37 @@ import (
 // settleTimeout bounds how long an assertion waits for results to be written.
 const settleTimeout = 10 * time.Second
 
+// maxConns is above what the publisher and one transaction use at the same time.
+const maxConns = 8
+
 // Env is one test's publisher, database and broker. Make it with [New].
 type Env struct {
 	// Publisher is real; its service is "test".
 	Publisher *publisher.Publisher
 	// Broker is scripted; without a script it acks everything.
 	Broker *Broker
-	// DB and Gorm are the same in-memory SQLite database, for the business tables and
+	// DB and Gorm are the same SQLite database, for the business tables and
 	// transactions of the code under test.
 	DB   *sql.DB
 	Gorm *gorm.DB
 
-	store *gormstore.Store
+	store  *gormstore.Store
+	misuse *misuse
 }
 
 // New returns an Env that is closed when the test ends.
 func New(tb testing.TB) *Env {
 	tb.Helper()
-	gdb, err := gorm.Open(sqlite.Open("file::memory:?_txlock=immediate"),
-		&gorm.Config{Logger: logger.Discard, SkipDefaultTransaction: true})
-	if err != nil {
-		tb.Fatalf("transmsgtest: open in-memory database: %v", err)
-	}
-	db, err := gdb.DB()
-	if err != nil {
-		tb.Fatalf("transmsgtest: open in-memory database: %v", err)
-	}
-	db.SetMaxOpenConns(1) // an in-memory database is its connection
-	db.SetMaxIdleConns(1)
-	db.SetConnMaxLifetime(0)
-	store, err := migrations.Open(tb.Context(), litestore.Gorm(gdb), gormstore.Options{})
+	past := &misuse{tb: tb, open: map[string]string{}}
+	db, gdb := open(tb, past)
+	own, err := migrations.Open(tb.Context(), litestore.Gorm(gdb), gormstore.Options{})
 	if err != nil {
 		tb.Fatalf("transmsgtest: open store: %v", err)
 	}
-	env := &Env{Broker: &Broker{}, DB: db, Gorm: gdb, store: store}
-	env.Publisher, err = publisher.Open(publisher.Config{Service: "test", Store: store, Sender: env.Broker})
+	env := &Env{Broker: &Broker{}, DB: db, Gorm: gdb, store: own, misuse: past}
+	env.Publisher, err = publisher.Open(publisher.Config{
+		Service: "test", Store: store{Store: own, misuse: past}, Sender: env.Broker,
+	})
 	if err != nil {
 		tb.Fatalf("transmsgtest: open publisher: %v", err)
 	}
@@ -64,8 +63,32 @@ func New(tb testing.TB) *Env {
 	return env
 }
 
+// open opens a database of the test's own. It is a file, since its connections must see the
+// same tables, and a transaction's connection is not the one of a call past it.
+func open(tb testing.TB, past *misuse) (*sql.DB, *gorm.DB) {
+	tb.Helper()
+	known, err := sql.Open(sqlite.DriverName, "")
+	if err != nil {
+		tb.Fatalf("transmsgtest: open database: %v", err)
+	}
+	db := sql.OpenDB(connector{
+		driver: known.Driver(), misuse: past,
+		dsn: "file:" + (&url.URL{Path: filepath.Join(tb.TempDir(), "test.db")}).EscapedPath() + "?_txlock=immediate" +
+			"&_pragma=busy_timeout(5000)&_pragma=journal_mode(WAL)&_pragma=synchronous(OFF)",
+	})
+	db.SetMaxOpenConns(maxConns)
+	db.SetMaxIdleConns(maxConns)
+	gdb, err := gorm.Open(sqlite.New(sqlite.Config{Conn: db}),
+		&gorm.Config{Logger: logger.Discard, SkipDefaultTransaction: true})
+	if err := errors.Join(err, known.Close()); err != nil {
+		tb.Fatalf("transmsgtest: open database: %v", err)
+	}
+	return db, gdb
+}
+
 func (e *Env) close(tb testing.TB) {
 	tb.Helper()
+	e.misuse.end()
 	ctx, cancel := context.WithTimeout(context.Background(), settleTimeout)
 	defer cancel()
 	if err := e.Publisher.Close(ctx); err != nil {
