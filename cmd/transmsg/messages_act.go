@@ -20,6 +20,7 @@ type actOptions struct {
 	store  storeOptions
 	which  selectionFlags
 	actor  actorFlags
+	api    managementOptions // of verbs that send
 	reason string
 	yes    bool
 }
@@ -57,6 +58,7 @@ func (a *app) replayCommand() *cobra.Command {
 			"  transmsg messages replay 01890000-0000-7000-8000-000000000001 --yes",
 	}
 	o.bind(cmd, "only DEAD can be replayed")
+	o.api.bind(cmd.Flags())
 	cmd.Flags().Float64Var(&rate, "rate", defaultReplayRate, "most messages due per second; 0 makes all due now")
 	cmd.RunE = a.verb(func(ctx context.Context, ids []string) error {
 		if !(rate >= 0) || math.IsInf(rate, 0) {
@@ -122,19 +124,38 @@ func (a *app) act(ctx context.Context, cmd *cobra.Command, o *actOptions, sel mo
 	if err != nil {
 		return err
 	}
+	var r *reaches
+	if do.sends {
+		routes, closed, err := o.api.routes(a)
+		if err != nil {
+			return err
+		}
+		defer closed()
+		r = &reaches{routes: routes}
+	}
 	s, err := a.openStore(ctx, &o.store, nil)
 	if err != nil {
 		return err
 	}
 	defer s.Close()
-	if !o.yes {
-		return a.previewAct(ctx, s, sel, do, a.repeated(cmd, "--yes"))
+	if r != nil {
+		r.store = s
 	}
+	if !o.yes {
+		return a.previewAct(ctx, s, sel, do, a.repeated(cmd, "--yes"), r)
+	}
+	return a.applyAct(ctx, s, sel, o, actor, do, r)
+}
+
+// applyAct does it and says what became of it.
+func (a *app) applyAct(
+	ctx context.Context, s *gormstore.Store, sel model.Selection, o *actOptions, actor string, do act, r *reaches,
+) error {
 	p, groups, err := selected(ctx, s, sel)
 	if err != nil {
 		return err
 	}
-	warning := copies(&p, groups, do)
+	reach, more := r.of(ctx, &p, groups) // later the messages may be gone
 	what := model.OperatorAct{Selection: sel, Actor: actor, Reason: o.reason}
 	progress := newProgress(a, do.past)
 	what.Progress = progress.set
@@ -152,11 +173,12 @@ func (a *app) act(ctx context.Context, cmd *cobra.Command, o *actOptions, sel mo
 		left.Rows = 0
 	}
 	if a.jsonOut {
-		return printJSON(a.stdout, jsonAct{do.verb, true, n, left.Rows > 0, actor, o.reason})
+		return printJSON(a.stdout, jsonAct{do.verb, true, n, left.Rows > 0, actor, o.reason, reach})
 	}
 	fmt.Fprintf(a.stdout, "%s %s as %s\n", count(n), do.past, actor)
-	if warning != "" && n > 0 {
+	if warning := copies(reach, more); warning != "" && n > 0 {
 		fmt.Fprintf(a.stderr, "%s\n", warning)
+		printReach(a.stderr, reach, more)
 	}
 	if ids := len(sel.IDs); n < ids {
 		fmt.Fprintf(a.stderr, "%d of the %d ids: no such message in this state; see transmsg messages show ID\n",
@@ -169,12 +191,13 @@ func (a *app) act(ctx context.Context, cmd *cobra.Command, o *actOptions, sel mo
 
 // jsonAct is the documented result of replay, discard and edit with --yes.
 type jsonAct struct {
-	Verb     string `json:"verb"`
-	Applied  bool   `json:"applied"`
-	Messages int    `json:"messages"`
-	More     bool   `json:"more"`
-	Actor    string `json:"actor"`
-	Reason   string `json:"reason"`
+	Verb     string      `json:"verb"`
+	Applied  bool        `json:"applied"`
+	Messages int         `json:"messages"`
+	More     bool        `json:"more"`
+	Actor    string      `json:"actor"`
+	Reason   string      `json:"reason"`
+	Reach    []jsonReach `json:"reach"` // of replay and retry
 }
 
 // count is such as "1 message" or "12 messages".
@@ -186,14 +209,14 @@ func count(n int) string {
 }
 
 // repeated is the command line of this run with more arguments, for a shell. The password
-// in --store is replaced.
+// in --store or --management is replaced.
 func (a *app) repeated(cmd *cobra.Command, more ...string) string {
 	words := strings.Fields(cmd.CommandPath())
 	for _, w := range cmd.Flags().Args() {
 		words = append(words, shellWord(w))
 	}
 	for i, w := range a.given {
-		if i > 0 && a.given[i-1] == "--store" {
+		if i > 0 && (a.given[i-1] == "--store" || a.given[i-1] == "--management") {
 			w = a.secrets.inURLs(w)
 		}
 		words = append(words, shellWord(w))

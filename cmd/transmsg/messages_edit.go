@@ -115,7 +115,7 @@ func (a *app) applyEdit(ctx context.Context, s *gormstore.Store, before *model.T
 		return err
 	}
 	if a.jsonOut {
-		return printJSON(a.stdout, jsonAct{"edit", true, 1, false, e.Actor, e.Reason})
+		return printJSON(a.stdout, jsonAct{"edit", true, 1, false, e.Actor, e.Reason, []jsonReach{}})
 	}
 	fmt.Fprintf(a.stdout, "1 message edited as %s\n", e.Actor)
 	if before.Status == model.Dead {

@@ -23,6 +23,7 @@ type jsonPreview struct {
 	Groups   []jsonGroup `json:"groups"`
 	Samples  []jsonRow   `json:"samples"`
 	Warning  string      `json:"warning"`
+	Reach    []jsonReach `json:"reach"`
 	Command  string      `json:"command"`
 }
 
@@ -34,14 +35,15 @@ type jsonCause struct {
 
 // previewAct shows what an act would touch and the command that does it.
 func (a *app) previewAct(
-	ctx context.Context, s *gormstore.Store, sel model.Selection, do act, command string,
+	ctx context.Context, s *gormstore.Store, sel model.Selection, do act, command string, r *reaches,
 ) error {
 	p, groups, err := selected(ctx, s, sel)
 	if err != nil {
 		return err
 	}
+	reach, more := r.of(ctx, &p, groups)
 	if a.jsonOut {
-		return printJSON(a.stdout, previewJSON(&p, groups, do, command))
+		return printJSON(a.stdout, previewJSON(&p, groups, do, command, reach, more))
 	}
 	now, err := s.Now(ctx)
 	if err != nil {
@@ -49,6 +51,10 @@ func (a *app) previewAct(
 	}
 	if err := a.printPreview(&p, groups, sel, do, now); err != nil {
 		return err
+	}
+	if warning := copies(reach, more); warning != "" && p.Rows > 0 {
+		fmt.Fprintf(a.stdout, "\nWarning: %s\n", warning)
+		printReach(a.stdout, reach, more)
 	}
 	if p.Rows > 0 {
 		fmt.Fprintf(a.stdout, "\nNothing was changed. To %s:\n  %s\n", do.verb, command)
@@ -70,30 +76,13 @@ func selected(
 	return p, groups, err
 }
 
-// copies warns of a replay through exchanges, or is empty. A message for the default exchange
-// reaches the one queue that it names.
-func copies(p *model.Preview, groups []model.Group, do act) string {
-	through := len(groups) == previewGroups || len(groups) == 0 && p.Rows > len(p.Samples) // others are not looked at
-	for i := range groups {
-		through = through || groups[i].Exchange != ""
-	}
-	for i := range p.Samples {
-		through = through || p.Samples[i].Exchange != ""
-	}
-	if !do.sends || !through {
-		return ""
-	}
-	return "through an exchange every queue that is bound for the routing key gets another copy, also one that has " +
-		"the message already, as after a nack by another queue. How many queues that is cannot be known here: AMQP " +
-		"does not tell; see rabbitmqctl list_bindings. A message whose cause is " + model.CodeNoRoute.Words() +
-		" had reached none"
-}
-
-func previewJSON(p *model.Preview, groups []model.Group, do act, command string) jsonPreview {
+func previewJSON(
+	p *model.Preview, groups []model.Group, do act, command string, reach []jsonReach, more bool,
+) jsonPreview {
 	out := jsonPreview{
 		Verb: do.verb, Messages: p.Rows, More: p.More, Bytes: p.Bytes, Leased: p.Leased,
 		Causes: []jsonCause{}, Groups: []jsonGroup{}, Samples: []jsonRow{}, Command: command,
-		Warning: copies(p, groups, do),
+		Warning: copies(reach, more), Reach: reach,
 	}
 	for _, c := range p.Causes {
 		out.Causes = append(out.Causes, jsonCause{string(c.Status), string(c.Code), c.Rows})
@@ -134,9 +123,6 @@ func (a *app) printPreview(
 		for _, c := range p.Causes {
 			fmt.Fprintf(a.stdout, "%d %s, last cause %s\n", c.Rows, c.Status, printable(c.Code.Words()))
 		}
-	}
-	if warning := copies(p, groups, do); warning != "" {
-		fmt.Fprintf(a.stdout, "\nWarning: %s\n", warning)
 	}
 	fmt.Fprintf(a.stdout, "\nsamples:\n")
 	return printRows(a.stdout, p.Samples, now)

@@ -26,6 +26,7 @@ func (a *app) retryCommand() *cobra.Command {
 			"  transmsg messages retry 01890000-0000-7000-8000-000000000001 --yes",
 	}
 	o.bind(cmd, "only READY can be retried")
+	o.api.bind(cmd.Flags())
 	cmd.Flags().Float64Var(&rate, "rate", defaultReplayRate, "most messages due per second; 0 makes all due now")
 	cmd.Flags().BoolVar(&early, "early", false, "also messages that were never tried: their --not-before has not come")
 	cmd.RunE = a.verb(func(ctx context.Context, ids []string) error {

@@ -17,6 +17,7 @@ import (
 
 func (a *app) showCommand() *cobra.Command {
 	var store storeOptions
+	var api managementOptions
 	var body bool
 	var who actorFlags
 	cmd := &cobra.Command{
@@ -28,6 +29,7 @@ func (a *app) showCommand() *cobra.Command {
 		Args: func(_ *cobra.Command, args []string) error { return messageID(args) },
 	}
 	store.bind(cmd.Flags(), "required")
+	api.bind(cmd.Flags())
 	who.bind(cmd.Flags())
 	cmd.Flags().BoolVar(&body, "body", false, "print the body alone, byte for byte")
 	cmd.RunE = a.verb(func(ctx context.Context, args []string) error {
@@ -38,6 +40,11 @@ func (a *app) showCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
+		routes, closed, err := api.routes(a)
+		if err != nil {
+			return err
+		}
+		defer closed()
 		s, err := a.openStore(ctx, &store, nil)
 		if err != nil {
 			return err
@@ -50,7 +57,12 @@ func (a *app) showCommand() *cobra.Command {
 		if body {
 			return a.showBody(ctx, s, &row, actor)
 		}
-		return a.show(&row, events)
+		var reach *jsonReach
+		if row.Exchange != "" {
+			where := (&reaches{s, routes}).route(ctx, row.Exchange, row.RoutingKey, row.ID)
+			reach = &where
+		}
+		return a.show(&row, events, reach)
 	})
 	return cmd
 }
@@ -95,6 +107,7 @@ type jsonShow struct {
 	Properties      json.RawMessage `json:"properties"` // as stored; null where unreadable
 	PropertiesError string          `json:"properties_error"`
 	Events          []jsonEvent     `json:"events"`
+	Reach           *jsonReach      `json:"reach"` // null for the default exchange
 }
 
 type jsonEvent struct {
@@ -107,12 +120,12 @@ type jsonEvent struct {
 	Actor    string `json:"actor"`
 }
 
-func (a *app) show(row *model.TransMessage, events []model.Event) error {
+func (a *app) show(row *model.TransMessage, events []model.Event, reach *jsonReach) error {
 	sum := sha256.Sum256(row.Payload)
 	s := jsonShow{
 		jsonRow: rowJSON(row), Version: row.Version, Epoch: row.Epoch,
 		BodySize: len(row.Payload), BodySHA256: hex.EncodeToString(sum[:]),
-		Properties: json.RawMessage(row.Properties), Events: eventsJSON(events),
+		Properties: json.RawMessage(row.Properties), Events: eventsJSON(events), Reach: reach,
 	}
 	m, err := row.Message()
 	if err != nil { // a row that cannot be sent must still be shown
@@ -155,6 +168,9 @@ func (a *app) showText(s *jsonShow, m *model.Message) error {
 		for _, f := range propertyLines(m) {
 			fmt.Fprintf(w, "%s\t%s\n", f[0], f[1])
 		}
+	}
+	if s.Reach != nil {
+		fmt.Fprintf(w, "reaches\t%s\n", printable(s.Reach.Text))
 	}
 	if err := w.Flush(); err != nil {
 		return fmt.Errorf("write message: %w", err)

@@ -154,7 +154,7 @@ func withUser(t *testing.T, vhost, password string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	api, user := &management{t: t, base: base + "/api/", user: admin}, fmt.Sprintf("transmsg-test-%08x", rand.Uint32())
+	api, user := &brokerAPI{t: t, base: base + "/api/", user: admin}, fmt.Sprintf("transmsg-test-%08x", rand.Uint32())
 	api.put("users/"+user, `{"password":"`+password+`","tags":""}`)
 	api.put("permissions/"+url.PathEscape(strings.TrimPrefix(u.Path, "/"))+"/"+user,
 		`{"configure":".*","write":".*","read":".*"}`)

@@ -175,7 +175,7 @@ func TestC31_SpecialCharacters(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	api := &management{t: t, base: base + "/api/", user: admin}
+	api := &brokerAPI{t: t, base: base + "/api/", user: admin}
 	vhost := strings.TrimPrefix(shared.Path, "/") + "/a b"
 	api.put("vhosts/"+url.PathEscape(vhost), `{}`)
 	api.put("users/"+user, `{"password":"`+password+`","tags":""}`)
@@ -209,14 +209,14 @@ func TestC31_SpecialCharacters(t *testing.T) {
 	}
 }
 
-// management is RabbitMQ's HTTP API; what it makes is deleted when the test ends.
-type management struct {
+// brokerAPI is RabbitMQ's HTTP API; what it makes is deleted when the test ends.
+type brokerAPI struct {
 	t    *testing.T
 	base string
 	user *url.Userinfo
 }
 
-func (m *management) put(path, body string) {
+func (m *brokerAPI) put(path, body string) {
 	m.t.Helper()
 	m.call(http.MethodPut, path, body)
 	if strings.HasPrefix(path, "vhosts/") || strings.HasPrefix(path, "users/") {
@@ -224,7 +224,7 @@ func (m *management) put(path, body string) {
 	}
 }
 
-func (m *management) call(method, path, body string) {
+func (m *brokerAPI) call(method, path, body string) {
 	m.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()

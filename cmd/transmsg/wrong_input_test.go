@@ -89,7 +89,7 @@ func stranger(t *testing.T) string {
 		t.Fatal(err)
 	}
 	user := fmt.Sprintf("transmsg-test-%08x", rand.Uint32())
-	(&management{t: t, base: base + "/api/", user: admin}).put("users/"+user, `{"password":"b8-password","tags":""}`)
+	(&brokerAPI{t: t, base: base + "/api/", user: admin}).put("users/"+user, `{"password":"b8-password","tags":""}`)
 	return user
 }
 

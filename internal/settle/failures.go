@@ -2,29 +2,20 @@ package settle
 
 import (
 	"context"
+	"errors"
 	"log/slog"
-	"sync"
-	"time"
+	"strings"
 
 	"github.com/transmsg/transmsg/model"
 )
 
-const (
-	// failuresEvery is the time between two lines of one cause.
-	failuresEvery = 10 * time.Second
-	// maxCauses bounds what is told apart; what is beyond shares a line by code.
-	maxCauses = 100
-)
-
-// failures logs failed sends. Equal ones are gathered: the first of a cause is a line at once,
-// those that follow are one line each 10 s, with their count and one of them as the sample. The
-// others are found by their id in the messages' history, and in the log at level debug. Safe for
-// concurrent use.
+// failures logs failed sends and failed writes, equal ones gathered. Of the sends that share a line
+// the others are found by their id in the messages' history, and in the log at level debug. Safe
+// for concurrent use.
 type failures struct {
-	log *slog.Logger
-
-	mu     sync.Mutex
-	causes map[failure]*gathered
+	log    *slog.Logger
+	sends  *repeats[failure]
+	writes *repeats[failedWrite]
 }
 
 // failure is what equal failed sends share.
@@ -34,15 +25,27 @@ type failure struct {
 	dead              bool
 }
 
-// gathered is what has not been told of one cause.
-type gathered struct {
-	count  int
-	sample []any // the last one's fields
-	timer  *time.Timer
-}
+// failedWrite is what equal failed writes share.
+type failedWrite struct{ op, cause string }
 
 func newFailures(log *slog.Logger) *failures {
-	return &failures{log: log, causes: map[failure]*gathered{}}
+	return &failures{
+		log: log,
+		sends: newRepeats(
+			func(f failure) failure { return failure{code: f.code, dead: f.dead} },
+			func(f failure, line []any) {
+				if f.dead {
+					log.Warn("messages are DEAD", line...)
+					return
+				}
+				log.Warn("sends failed", line...)
+			},
+		),
+		writes: newRepeats(
+			func(w failedWrite) failedWrite { return failedWrite{op: w.op} },
+			func(_ failedWrite, line []any) { log.Warn("write outcomes", line...) },
+		),
+	}
 }
 
 // add tells of one failed send, or gathers it.
@@ -61,7 +64,7 @@ func (f *failures) add(r *Result, d Decision, met model.Settled) {
 		fields = append(fields, "retry_in", d.Delay)
 	}
 	level := slog.LevelDebug
-	if f.first(key, fields) {
+	if f.sends.first(key, fields) {
 		level = slog.LevelWarn
 	}
 	if key.dead {
@@ -71,72 +74,32 @@ func (f *failures) add(r *Result, d Decision, met model.Settled) {
 	}
 }
 
-// first reports whether nothing of this cause was told lately; else it gathers.
-func (f *failures) first(key failure, fields []any) bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.causes[key] == nil && len(f.causes) >= maxCauses {
-		key.service, key.exchange = "", ""
+// addWrite tells of one failed write, or gathers it: a database that is down fails one a second.
+func (f *failures) addWrite(op string, rows int, err error) {
+	fields := []any{"op", op, "rows", rows, "error", err}
+	level := slog.LevelDebug
+	if f.writes.first(failedWrite{op, kindOfError(err)}, fields) {
+		level = slog.LevelWarn
 	}
-	if g := f.causes[key]; g != nil {
-		g.count++
-		g.sample = fields
-		return false
-	}
-	g := &gathered{}
-	g.timer = time.AfterFunc(failuresEvery, func() { f.tell(key, g) })
-	f.causes[key] = g
-	return true
+	f.log.Log(context.Background(), level, "write outcomes", fields...)
 }
 
-// tell writes the line of what was gathered, and forgets a cause of which there was nothing.
-func (f *failures) tell(key failure, g *gathered) {
-	f.mu.Lock()
-	if f.causes[key] != g { // flushed
-		f.mu.Unlock()
-		return
+// kindOfError is an error's text without what differs from time to time: ids and ports.
+func kindOfError(err error) string {
+	var locked *model.BusyError
+	if errors.As(err, &locked) {
+		return "locked"
 	}
-	line := g.line()
-	if line == nil {
-		delete(f.causes, key)
-	} else {
-		g.timer.Reset(failuresEvery)
-	}
-	f.mu.Unlock()
-	if line != nil {
-		f.warn(key, line)
-	}
-}
-
-// line takes what was gathered; nil is nothing.
-func (g *gathered) line() []any {
-	if g.count == 0 {
-		return nil
-	}
-	line := append([]any{"count", g.count}, g.sample...)
-	g.count, g.sample = 0, nil
-	return line
+	return strings.Map(func(c rune) rune {
+		if c >= '0' && c <= '9' {
+			return -1
+		}
+		return c
+	}, err.Error())
 }
 
 // flush writes all that was gathered, and stops the timers.
 func (f *failures) flush() {
-	f.mu.Lock()
-	all := f.causes
-	f.causes = map[failure]*gathered{}
-	f.mu.Unlock()
-	for key, g := range all {
-		g.timer.Stop()
-		if line := g.line(); line != nil { // nobody else has g any more
-			f.warn(key, line)
-		}
-	}
-}
-
-// warn writes the line of several sends.
-func (f *failures) warn(key failure, line []any) {
-	if key.dead {
-		f.log.Warn("messages are DEAD", line...)
-		return
-	}
-	f.log.Warn("sends failed", line...)
+	f.sends.flush()
+	f.writes.flush()
 }

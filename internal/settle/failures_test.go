@@ -2,9 +2,11 @@ package settle_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"maps"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -16,9 +18,9 @@ import (
 
 // logLine is what the tests look at in a line.
 type logLine struct {
-	Level, Msg, ID, Code, Exchange, Status string
-	Count, Attempts                        int
-	RetryIn                                *int64 `json:"retry_in"`
+	Level, Msg, ID, Code, Exchange, Status, Error string
+	Count, Attempts                               int
+	RetryIn                                       *int64 `json:"retry_in"`
 }
 
 func logLines(t *testing.T, log *bytes.Buffer) []logLine {
@@ -122,6 +124,61 @@ func TestS6_ACauseThatGoesOnIsTold(t *testing.T) {
 		}
 		if n := len(logLines(t, &log)); n > 110 {
 			t.Errorf("%d lines for a thousand exchanges", n)
+		}
+	})
+}
+
+// brokenDelete fails its first deletes, each with an error of its own.
+type brokenDelete struct {
+	*fakeStore
+	errs []error
+}
+
+func (s *brokenDelete) Delete(ctx context.Context, keys []model.RowKey) (int, error) {
+	if len(s.errs) > 0 {
+		err := s.errs[0]
+		s.errs = s.errs[1:]
+		return 0, err
+	}
+	return s.fakeStore.Delete(ctx, keys)
+}
+
+// TestS6_FailedWritesAreGathered: a database that is down for a minute fails a write each second,
+// which are a line at once and one each ten seconds; another error is told at once. Ports differ
+// from time to time and make no other error.
+func TestS6_FailedWritesAreGathered(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const each = 40
+		var log bytes.Buffer
+		s := &brokenDelete{fakeStore: newFakeStore("id")}
+		for i := range 2 * each {
+			err := errDown
+			if i >= each {
+				err = fmt.Errorf("read tcp 127.0.0.1:%d: reset", 40000+i)
+			}
+			s.errs = append(s.errs, err)
+		}
+		b := newBatcher(s.fakeStore, func(c *settle.Config) {
+			c.Store, c.Logger = s, slog.New(slog.NewJSONHandler(&log, nil))
+		})
+		b.Add(result("id", model.Acked, ""))
+		if err := b.Close(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		counted, lines := map[string]int{}, map[string]int{}
+		for _, l := range logLines(t, &log) {
+			cause := strings.Fields(l.Error)[0]
+			if lines[cause]++; lines[cause] == 1 && l.Count != 0 {
+				t.Errorf("the first line of %s counts %d, want one that is told at once", cause, l.Count)
+			}
+			counted[cause] += max(1, l.Count)
+		}
+		if want := map[string]int{"database": each, "read": each}; !maps.Equal(counted, want) {
+			t.Errorf("the lines count %v, want %v", counted, want)
+		}
+		if lines["database"] < 3 || lines["database"] > 6 || lines["read"] < 3 || lines["read"] > 6 {
+			t.Errorf("%v lines in some 40 s each, want one each 10 s", lines)
 		}
 	})
 }

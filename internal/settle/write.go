@@ -141,7 +141,7 @@ func (b *Batcher) restore(ctx context.Context, batch []*Result) ([]*Result, erro
 }
 
 func (b *Batcher) failed(op string, rows int, err error) {
-	b.log.Warn("write outcomes", "op", op, "rows", rows, "error", err)
+	b.failures.addWrite(op, rows, err)
 	if b.cfg.OnError != nil {
 		b.cfg.OnError(op, err)
 	}

@@ -114,19 +114,24 @@ func (m *lockMonitor) del(words []string) {
 	}
 }
 
-// holder returns the token that has the key, as far as Redis told; "" is nobody.
-func (m *lockMonitor) holder(key string) string {
+// holder returns the token that has the key that ends so, as far as Redis told; "" is nobody.
+func (m *lockMonitor) holder(suffix string) string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.holders[key]
+	for key, token := range m.holders {
+		if strings.HasSuffix(key, suffix) {
+			return token
+		}
+	}
+	return ""
 }
 
-// after returns the first taking of the key after at.
-func (m *lockMonitor) after(key string, at time.Time) (lockTaken, bool) {
+// after returns the first taking of the key that ends so after at.
+func (m *lockMonitor) after(suffix string, at time.Time) (lockTaken, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, t := range m.taken {
-		if t.key == key && t.at.After(at) {
+		if strings.HasSuffix(t.key, suffix) && t.at.After(at) {
 			return t, true
 		}
 	}

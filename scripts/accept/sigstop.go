@@ -11,7 +11,8 @@ import (
 )
 
 const (
-	sigstopKey   = "transmsg:compensator:all/1"
+	// sigstopKey ends the one key of the check's own Redis, which begins with the database's name.
+	sigstopKey   = "/all/1"
 	sigstopStops = 2
 	// sigstopSlack is what a loaded machine may add to a takeover.
 	sigstopSlack = 500 * time.Millisecond

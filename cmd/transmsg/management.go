@@ -1,0 +1,62 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/transmsg/transmsg/internal/management"
+)
+
+// managementOptions are the settings of the broker's management API, which verbs ask for what
+// AMQP does not tell. They do without it.
+type managementOptions struct {
+	url, urlFile string
+	vhost        string
+	tls          tlsOptions
+}
+
+func (o *managementOptions) bind(fs *pflag.FlagSet) {
+	set := pflag.NewFlagSet("", pflag.ContinueOnError)
+	set.StringVar(&o.url, "management", "", "`URL` of RabbitMQ's management API, http://user:password@host:15672, "+
+		"to tell which queues a message would reach (default none: that is unknown then)")
+	set.StringVar(&o.urlFile, "management-file", "", "`file` with the --management URL")
+	set.StringVar(&o.vhost, "management-vhost", "/", "virtual host of the messages, with --management")
+	o.tls.bind(fs, set, "management", "the management API")
+	fs.AddFlagSet(settings(set))
+}
+
+// routes is what the broker's bindings say, nil without --management. Nobody is asked yet.
+func (o *managementOptions) routes(a *app) (routes *management.Routes, closed func(), err error) {
+	u, err := oneSecret("management", o.url, o.urlFile)
+	if err != nil {
+		return nil, nil, err
+	}
+	flag := o.tls.given()
+	if u == "" {
+		return nil, func() {}, nil
+	}
+	a.secrets.addURL(u)
+	if o.vhost == "" {
+		return nil, nil, usagef("--management-vhost must not be empty; the default virtual host is /")
+	}
+	var secure *tls.Config
+	if flag != "" {
+		if !strings.HasPrefix(u, "https://") {
+			return nil, nil, usagef("--%s: the connection is plain; give an https:// URL", flag)
+		}
+		if err := o.tls.check(); err != nil {
+			return nil, nil, err
+		}
+		if secure, err = o.tls.load(context.Background()); err != nil {
+			return nil, nil, usagef("%w", err)
+		}
+	}
+	client, err := management.New(management.Config{URL: u, TLS: secure})
+	if err != nil {
+		return nil, nil, usagef("--management: %w", err)
+	}
+	return client.Routes(o.vhost), client.Close, nil
+}
