@@ -8,6 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/transmsg/transmsg/internal/anystore"
 	"github.com/transmsg/transmsg/model"
@@ -80,6 +81,44 @@ func insertAndDelete(b *testing.B, s *gormstore.Store, callers int, body []byte)
 	wg.Wait()
 	close(acked)
 	del.Wait()
+}
+
+// BenchmarkDelete deletes rows 500 at a time, each of an epoch of its own, as the batcher does
+// with what was acked. The INSERTs between are not counted.
+func BenchmarkDelete(b *testing.B) {
+	const rows = 500
+	body := []byte(strings.Repeat("x", 1024))
+	for _, server := range servers {
+		b.Run(server.name, func(b *testing.B) {
+			s, err := anystore.Open(b.Context(), server.dsn(b), gormstore.Options{SkipSchemaCheck: true})
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer s.Close()
+			if _, err := migrations.Up(b.Context(), s); err != nil {
+				b.Fatal(err)
+			}
+			var took time.Duration
+			for done := 0; done < b.N; done += rows {
+				list, keys := make([]model.Draft, rows), make([]model.RowKey, rows)
+				for i := range list {
+					list[i] = benchDraft(body)
+					list[i].Epoch = model.NewEpoch()
+					keys[i] = model.RowKey{ID: list[i].ID, Epoch: list[i].Epoch}
+				}
+				if _, err := s.Insert(b.Context(), list); err != nil {
+					b.Fatal(err)
+				}
+				begin := time.Now()
+				if n, err := s.Delete(b.Context(), keys); err != nil || n != rows {
+					b.Fatalf("%d of %d rows deleted: %v", n, rows, err)
+				}
+				took += time.Since(begin)
+			}
+			n := (b.N + rows - 1) / rows * rows
+			b.ReportMetric(float64(n)/took.Seconds(), "deletes/s")
+		})
+	}
 }
 
 // BenchmarkRaw is the limit: one connection inserts and deletes rows of one multi-row
