@@ -144,6 +144,9 @@ func (s *steadyPublisher) burst(ctx context.Context, arg string) {
 		r := rand.New(rand.NewPCG(s.Seed, uint64(s.serial.Load())))
 		for i := range batch {
 			batch[i] = s.message(r)
+			// A route of its own: one whose confirms do not come waits for probes, and its next
+			// messages are not sent.
+			batch[i].RoutingKey = batch[0].Properties.CorrelationID
 		}
 		err = s.publish(ctx, batch, outcomes)
 	}

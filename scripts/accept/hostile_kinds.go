@@ -22,7 +22,7 @@ func (h *hostile) settingKinds() map[string]settingKind {
 	for _, group := range []func() ([]string, map[string][]string){
 		h.timeSettings, h.countSettings, h.wordSettings, h.alertSettings, h.signedSettings, h.httpSettings,
 		h.redisSettings, h.redisTLSSettings, h.brokerSettings, h.partSettings, h.brokerTLSSettings, h.storeSettings,
-		h.storeTLSSettings, h.publishSettings, h.actorSettings,
+		h.storeTLSSettings, h.publishSettings, h.actorSettings, h.managementSettings, h.managementPartSettings,
 	} {
 		args, values := group()
 		for name, list := range values {
@@ -99,6 +99,7 @@ func (h *hostile) alertSettings() ([]string, map[string][]string) {
 		"alert-webhook-file":   h.files("", "\n"),
 		"alert-url-file":       h.files("", " \n"),
 		"alert-webhook-secret": {letters(h.Rand, 10)}, // without a webhook there is nothing to sign
+		"environment":          nil, "operator-config": nil, // texts for people
 	}
 }
 
@@ -184,5 +185,21 @@ func (h *hostile) actorSettings() ([]string, map[string][]string) {
 	const nobody = "01890000-0000-7000-8000-000000000001"
 	return []string{"messages", "discard", nobody, "--yes", "--store", h.dsn}, map[string][]string{
 		"actor": {letters(h.Rand, 65+h.Rand.IntN(500)), "\xff", "a\xc0\x80b", strings.Repeat("é", 33)},
+	}
+}
+
+func (h *hostile) managementSettings() ([]string, map[string][]string) {
+	return []string{"messages", "replay", "--all", "--store", h.dsn}, map[string][]string{
+		"management":      h.urls("amqp://u:p@h/", "http://h:15672", "http://u:p@", "http://u:p@h:port", "http://u:p@h?x=1"),
+		"management-file": h.files("", "\n", "http://h:15672"),
+	}
+}
+
+func (h *hostile) managementPartSettings() ([]string, map[string][]string) {
+	args := []string{"messages", "replay", "--all", "--store", h.dsn, "--management", "https://u:p@" + nothingAt}
+	return args, map[string][]string{
+		"management-vhost":  {""},
+		"management-tls-ca": h.files("", "x"), "management-tls-cert": h.files("", "x"),
+		"management-tls-key": h.files("", "x"), "management-tls-server-name": nil,
 	}
 }

@@ -147,6 +147,7 @@ func (h *hostile) hostileHeaders() []hostileMessage {
 	for _, name := range []string{"CC", "BCC", "x-transmsg-" + text, "X-TransMsg-" + text} {
 		add("reserved name "+name, map[string]any{name: []any{"q"}})
 	}
+	add("x-death that a queue cannot read", map[string]any{"x-death": "no array"})
 	deep := any(text)
 	for range 33 + h.Rand.IntN(100) {
 		deep = []any{deep}
@@ -202,7 +203,7 @@ func (h *hostile) oddities() []hostileMessage {
 	}
 	for _, headers := range []map[string]any{
 		{"": "an empty name"},
-		{"cc": "q", "bcc": []any{"q"}, "x-death": "no array", "x-match": "any", "x-delay": "soon"},
+		{"cc": "q", "bcc": []any{"q"}, "x-match": "any", "x-delay": "soon"},
 		{"least": int64(math.MinInt64), "most": int64(math.MaxInt64), "u": uint32(math.MaxUint32)},
 		{"NUL": "a\x00b", "bytes": "\x01\x02"},
 	} {
