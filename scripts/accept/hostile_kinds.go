@@ -98,7 +98,7 @@ func (h *hostile) alertSettings() ([]string, map[string][]string) {
 		"alert-url":            h.urls("nosuch://h", "slack://", "discord://x"),
 		"alert-webhook-file":   h.files("", "\n"),
 		"alert-url-file":       h.files("", " \n"),
-		"alert-webhook-secret": {letters(h.Rand, 10)}, // without a webhook there is nothing to sign
+		"alert-webhook-secret": {letters(h.Rand, 10)},       // without a webhook there is nothing to sign
 		"environment":          nil, "operator-config": nil, // texts for people
 	}
 }
