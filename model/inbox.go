@@ -100,7 +100,10 @@ const (
 	// FaultRivals says that other transactions were in the way: a deadlock, a lock that was not free in
 	// time, a serialization failure. Roll back; the same again may pass.
 	FaultRivals
-	// FaultAway says that the server cannot be used now, whatever the message: it is not reached, the
-	// connection broke, it refuses logins, is full or read only.
+	// FaultAway says that the server answered that it takes no work now, whatever the message: it
+	// stops, refuses logins, is full or read only.
 	FaultAway
+	// FaultLost says that a connection broke or could not be made: this database's, or another
+	// server's that was asked meanwhile.
+	FaultLost
 )

@@ -24,6 +24,12 @@ internal/settle      - ./confirms                      refused
 confirms             - ./internal/broker               allowed
 consumer             - ./internal/broker               allowed
 consumer             - ./publisher                     refused
+consumer/effect      - ./publisher                     allowed
+consumer/effect      - ./store/gormstore               refused
+consumer/effect      - gorm.io/gorm                    refused
+consumer/effect      - github.com/redis/go-redis/v9    refused
+consumer/gormeffect  - gorm.io/gorm                    allowed
+consumer/redisrecord - github.com/redis/go-redis/v9    allowed
 internal/broker      - github.com/rabbitmq/amqp091-go  allowed
 internal/management  - ./model                         allowed
 internal/management  - ./confirms                      refused

@@ -28,27 +28,27 @@ func (s *Store) TxFault(err error) model.TxFault {
 		return model.FaultAway
 	default: // about the statement, or about the connection
 	}
-	if s.d.away(err) {
+	switch _, answered := s.d.reply(err); {
+	case answered && s.d.away(err):
 		return model.FaultAway
+	case !answered && s.d.connectionLost(err):
+		return model.FaultLost
 	}
 	return model.FaultOther
 }
 
-// away recognises answers by which a server says that it takes no work now, and a connection
-// that broke or could not be made.
+// away recognises answers by which a server says that it takes no work now.
 func (d *dialect) away(err error) bool {
-	if r, ok := d.reply(err); ok {
-		switch d.name {
-		case dialectMySQL:
-			return mysqlAway(r.Number)
-		case dialectPostgres:
-			return postgresAway(r.State)
-		}
-		const ioErr, full, cantOpen = 10, 13, 14
-		code := r.Number & 0xff
-		return code == ioErr || code == full || code == cantOpen
+	r, _ := d.reply(err)
+	switch d.name {
+	case dialectMySQL:
+		return mysqlAway(r.Number)
+	case dialectPostgres:
+		return postgresAway(r.State)
 	}
-	return d.connectionLost(err)
+	const ioErr, full, cantOpen = 10, 13, 14
+	code := r.Number & 0xff
+	return code == ioErr || code == full || code == cantOpen
 }
 
 func mysqlAway(number int) bool {

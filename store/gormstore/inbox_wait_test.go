@@ -173,17 +173,17 @@ func TestTxFault(t *testing.T) {
 	}{
 		{0, model.FaultRivals, []error{my(1205), my(1213), my(3572), my(1020)}},
 		{0, model.FaultAway, []error{
-			my(1290), my(1792), my(1836), my(1040), my(1045), my(1053), my(1927), my(1047), mysql.ErrInvalidConn,
-			driver.ErrBadConn, dial, read, net.ErrClosed,
+			my(1290), my(1792), my(1836), my(1040), my(1045), my(1053), my(1927), my(1047),
 		}},
+		{0, model.FaultLost, []error{mysql.ErrInvalidConn, driver.ErrBadConn, dial, read, net.ErrClosed}},
 		{0, model.FaultOther, []error{
 			nil, my(1062), my(1054), my(1146), my(1048), errors.New("1213"), context.Canceled, context.DeadlineExceeded,
 		}},
 		{1, model.FaultRivals, []error{pg("40001"), pg("40P01"), pg("55P03")}},
 		{1, model.FaultAway, []error{
-			pg("25006"), pg("57P01"), pg("57P03"), pg("53300"), pg("08006"), pg("28P01"), io.ErrUnexpectedEOF, dial,
-			&pgconn.ConnectError{}, safe{errors.New("conn closed")},
+			pg("25006"), pg("57P01"), pg("57P03"), pg("53300"), pg("08006"), pg("28P01"),
 		}},
+		{1, model.FaultLost, []error{io.ErrUnexpectedEOF, dial, &pgconn.ConnectError{}, safe{errors.New("conn closed")}}},
 		{1, model.FaultOther, []error{nil, pg("23505"), pg("42P01"), pg("57014"), safe{context.Canceled}}},
 	} {
 		s := migrated(t, servers[c.server].dsn(t), gormstore.Options{})
