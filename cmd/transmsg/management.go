@@ -56,7 +56,11 @@ func (o *managementOptions) routes(a *app) (routes *management.Routes, closed fu
 	}
 	client, err := management.New(management.Config{URL: u, TLS: secure})
 	if err != nil {
-		return nil, nil, usagef("--management: %w", err)
+		from := "management"
+		if o.urlFile != "" {
+			from = "management-file"
+		}
+		return nil, nil, usagef("--%s: %w", from, err)
 	}
 	return client.Routes(o.vhost), client.Close, nil
 }

@@ -20,7 +20,7 @@ const (
 	failingTries = 4 // waited for
 	// failingSlack is how much later than the due time, which one statement sets, the
 	// next statement of that transaction may say that it is.
-	failingSlack = 250 * time.Millisecond
+	failingSlack = 500 * time.Millisecond
 )
 
 // replicasCheck drains one table by three processes, four times. Beside the due
