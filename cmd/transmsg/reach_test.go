@@ -63,7 +63,10 @@ func TestF2_AReplaySaysWhichQueuesItReaches(t *testing.T) {
 func bindAfterwards(t *testing.T, c *amqptest.Client) {
 	t.Helper()
 	for _, b := range [][3]string{
-		{"a", "orders", "order.*"}, {"b", "orders", "#"}, {"c", "audit", ""}, {"d", "orders", "order.sent"},
+		{"a", "orders", "order.*"},
+		{"b", "orders", "#"},
+		{"c", "audit", ""},
+		{"d", "orders", "order.sent"},
 		{"a", "by-headers", ""},
 	} {
 		if err := c.Queue(amqptest.QueueSpec{Name: b[0]}); err != nil {
@@ -102,8 +105,11 @@ func unknownReach(t *testing.T, store, id string) {
 		flags []string
 		want  string
 	}{
-		"not given":   {nil, "unknown: AMQP does not tell; give --management"},
-		"unreachable": {[]string{"--management", "http://u:" + canary + "@127.0.0.1:1"}, "unknown: management API: GET /api/exchanges/"},
+		"not given": {nil, "unknown: AMQP does not tell; give --management"},
+		"unreachable": {
+			[]string{"--management", "http://u:" + canary + "@127.0.0.1:1"},
+			"unknown: management API: GET /api/exchanges/",
+		},
 	} {
 		ask := append([]string{"--json", "--store", store}, c.flags...)
 		code, out, errs := runIn(t, append([]string{"messages", "replay", "--exchange", "orders"}, ask...)...)

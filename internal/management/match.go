@@ -59,18 +59,18 @@ func topicWords(key string) []string {
 func headersMatch(arguments, headers map[string]any) verdict {
 	kind, _ := arguments["x-match"].(string)
 	base, withX := strings.CutSuffix(kind, "-with-x")
-	all, any := yes, no
+	each, some := yes, no // x-match all, and any
 	for name, want := range arguments {
 		if name == "x-match" || strings.HasPrefix(name, "x-") && !withX {
 			continue
 		}
 		v := valueMatches(want, name, headers)
-		all, any = min(all, v), max(any, v)
+		each, some = min(each, v), max(some, v)
 	}
 	if base == "any" {
-		return any
+		return some
 	}
-	return all
+	return each
 }
 
 // noValue is how the API prints an argument without a value (3.10), and one with this text.

@@ -62,7 +62,8 @@ func (n *namedRun) round(ctx context.Context, round int) error {
 	r, err := n.bareReplica(n.binary, user, "--store", dsn, "--services", n.words[0],
 		"--amqp", "amqp://"+user+":"+n.words[1]+"@"+n.node.Addr()+"/", "--http", "",
 		"--alert-webhook", n.hook.url, "--alert-webhook-secret", n.words[3], "--alert-window", "1s",
-		"--interval", "100ms", "--max-attempts", "1", "--min-dead-age", "0", "--log-format", "json", "--log-level", "debug")
+		"--interval", "100ms", "--max-attempts", "1", "--min-dead-age", "0",
+		"--log-format", "json", "--log-level", "debug")
 	if err != nil {
 		return err
 	}

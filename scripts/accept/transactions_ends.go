@@ -116,7 +116,7 @@ func (t *transactions) deadlocked(ctx context.Context, c conduit, _ string) erro
 		return finish()
 	})
 	if !isDeadlock(victim) {
-		return fmt.Errorf("the statement was to end in a deadlock, got %v; the transaction: %w", victim, err)
+		return fmt.Errorf("the statement was to end in a deadlock: %w", errors.Join(victim, err))
 	}
 	if t.Store == "mysql" { // The commit of nothing succeeds.
 		t.Breaches.Check(errors.Is(err, model.ErrRowsMissing), "%s: got %v, want ErrRowsMissing", endDeadlock, err)
