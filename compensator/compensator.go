@@ -72,11 +72,16 @@ func New(cfg Config) (*Compensator, error) {
 // the broker or the lock service do not end it; they are logged and the next run tries
 // again.
 func (c *Compensator) Run(ctx context.Context) error {
+	return c.run(ctx, context.WithoutCancel(ctx))
+}
+
+// run is Run whose draining also ends with hard.
+func (c *Compensator) run(ctx, hard context.Context) error {
 	if c.started.Swap(true) {
 		return errors.New("compensator: run: called twice")
 	}
 	// hard outlives ctx by DrainTimeout: what must still be done after a stop runs under it.
-	hard, cut := context.WithCancel(context.WithoutCancel(ctx))
+	hard, cut := context.WithCancel(hard)
 	defer cut()
 	scheduler, err := c.schedule(ctx, hard)
 	if err != nil {
