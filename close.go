@@ -58,6 +58,9 @@ func closeSender(ctx context.Context, s *confirms.Sender, user error) error {
 // none is lost, a compensator sends them when their leases end. Close with a ctx that has a
 // deadline. A second Close waits for the first and returns its error.
 func (o *Outbox) Close(ctx context.Context) error {
+	if o == nil || o.closed == nil {
+		return errors.New("transmsg: close: the Outbox is nil or zero: make it with transmsg.Open")
+	}
 	o.closing.Do(func() {
 		defer close(o.closed)
 		o.err = o.close(ctx)

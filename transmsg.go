@@ -100,13 +100,13 @@ func (o *Outbox) open(ctx context.Context, cfg Config, broker confirms.Config) (
 // means that it is stored: from then on it arrives at least once, or ends DEAD with an alert.
 // The receipt tells the outcome of the first send. See [publisher.Publisher.Publish].
 func (o *Outbox) Publish(ctx context.Context, m Message) (*Receipt, error) {
-	return o.pub.Publish(ctx, m)
+	return o.Publisher().Publish(ctx, m)
 }
 
 // PublishBatch is [Outbox.Publish] for several messages of which all are stored, or none. See
 // [publisher.Publisher.PublishBatch].
 func (o *Outbox) PublishBatch(ctx context.Context, messages []Message) ([]*Receipt, error) {
-	return o.pub.PublishBatch(ctx, messages)
+	return o.Publisher().PublishBatch(ctx, messages)
 }
 
 // InTx runs fn in a transaction of db, commits, and sends what fn published by out. db must
@@ -117,7 +117,7 @@ func (o *Outbox) InTx(
 	ctx context.Context, db *sql.DB, opts *sql.TxOptions,
 	fn func(ctx context.Context, tx *sql.Tx, out *Tx) error,
 ) error {
-	return publisher.InTx(ctx, o.pub, db, opts, fn)
+	return publisher.InTx(ctx, o.Publisher(), db, opts, fn)
 }
 
 // Transaction is [Outbox.InTx] for gorm; nested tx.Transaction calls are savepoints. See
@@ -125,7 +125,7 @@ func (o *Outbox) InTx(
 func (o *Outbox) Transaction(
 	ctx context.Context, db *gorm.DB, fn func(ctx context.Context, tx *gorm.DB, out *Tx) error,
 ) error {
-	return gormtx.Transaction(ctx, o.pub, db, fn)
+	return gormtx.Transaction(ctx, o.Publisher(), db, fn)
 }
 
 // WaitReady waits until messages go straight to the broker, or until ctx ends; the error then
@@ -135,7 +135,12 @@ func (o *Outbox) WaitReady(ctx context.Context) error { return o.sender.WaitRead
 
 // Publisher returns the part that publishes, for transactions of other libraries
 // ([publisher.Run]) and its figures. It is the Outbox's to close.
-func (o *Outbox) Publisher() *publisher.Publisher { return o.pub }
+func (o *Outbox) Publisher() *publisher.Publisher {
+	if o == nil {
+		return nil // whose methods say so
+	}
+	return o.pub
+}
 
 // Store returns the part that holds the rows, such as for metrics.Config.Store. It is the
 // Outbox's to close.

@@ -9,7 +9,6 @@ import (
 
 // pages have Go samples, so many at least.
 var pages = map[string]int{
-	"../README.md": 2,
 	"../docs/operate/pools-and-transactions.md": 1,
 	"../docs/operate/consume.md":                1,
 	"../docs/operate/deploy.md":                 1,

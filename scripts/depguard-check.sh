@@ -57,6 +57,8 @@ publisher            t ./store/gormstore               allowed
 publisher/gormtx     - ./publisher                     allowed
 publisher/gormtx     - gorm.io/gorm                    allowed
 compensator          - ./confirms                      allowed
+compensator          - ./internal/embed                allowed
+internal/embed       - ./compensator                   refused
 compensator          - ./publisher                     refused
 compensator          - github.com/rabbitmq/amqp091-go  refused
 compensator          - ./alert                         refused
