@@ -56,8 +56,10 @@ type Metrics interface {
 // none opens without metrics.
 type none struct{}
 
+// OpenSender implements [Metrics].
 func (none) OpenSender(c confirms.Config) (*confirms.Sender, error) { return confirms.Open(c) }
 
+// OpenPublisher implements [Metrics].
 func (none) OpenPublisher(c publisher.Config) (*publisher.Publisher, error) { return publisher.Open(c) }
 
 // withDefaults refuses what can be judged before anything is opened.

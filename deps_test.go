@@ -31,11 +31,12 @@ func TestAServiceLinksWhatItNames(t *testing.T) {
 			t.Errorf("the service does not link %s, which it names", pkg)
 		}
 	}
-	for dialect, pkg := range map[string]string{
-		"mysql": "github.com/go-sql-driver/mysql", "postgres": "github.com/jackc/pgx/v5", "sqlite": "modernc.org/sqlite",
-	} {
+	drivers := map[string]string{
+		"mysql": own[0], "postgres": strange["pgx"], "sqlite": strange["SQLite"],
+	}
+	for dialect, pkg := range drivers {
 		linked := deps(t, "./store/"+dialect)
-		for _, other := range []string{"github.com/go-sql-driver/mysql", "github.com/jackc/pgx/v5", "modernc.org/sqlite"} {
+		for _, other := range drivers {
 			if slices.Contains(linked, other) != (other == pkg) {
 				t.Errorf("store/%s links %s: %v", dialect, other, other != pkg)
 			}

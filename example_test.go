@@ -3,7 +3,7 @@ package transmsg_test
 import (
 	"context"
 	"database/sql"
-	"log"
+	"log/slog"
 	"time"
 
 	"github.com/transmsg/transmsg"
@@ -47,7 +47,7 @@ func closeOutbox(ob *transmsg.Outbox) {
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
 	if err := ob.Close(ctx); err != nil {
-		log.Print(err)
+		slog.Error("close the outbox", "error", err)
 	}
 }
 
@@ -59,7 +59,7 @@ func Example() {
 			return placeOrder(ctx, db, ob, Order{Number: "4711", Amount: 1999})
 		})
 	if err != nil {
-		log.Print(err) // the error's kind says what is certain and what to do; see publisher.Tx.Commit
+		slog.Error("place the order", "error", err) // the error's kind says what is certain and what to do; see publisher.Tx.Commit
 	}
 }
 
