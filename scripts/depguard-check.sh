@@ -66,6 +66,11 @@ compensator          - github.com/redis/go-redis/v9    refused
 compensator          - ./compensator/redislocker       refused
 compensator/redislocker - github.com/bsm/redislock     allowed
 compensator          - github.com/nicholas-fedor/shoutrrr refused
+topology             - ./model                         allowed
+topology             - ./internal/management           refused
+topology             - net/http                        refused
+topology             - github.com/rabbitmq/amqp091-go  refused
+topology             t ./internal/topologytest         allowed
 alert                - ./model                         allowed
 alert                - ./compensator                   refused
 alert                - github.com/nicholas-fedor/shoutrrr allowed
@@ -84,7 +89,12 @@ trap 'rm -rf "$dir"' EXIT
 cp go.mod go.sum .golangci.yml "$dir/"
 
 # Stand-ins for our packages, so that imports of them resolve.
+<<<<<<< HEAD
 for folder in model confirms internal/{settle,amqptest,dbtest,anystore} compensator/redislocker store/{gormstore,migrations} publisher compensator alert; do
+=======
+for folder in model confirms internal/{settle,amqptest,dbtest,management,topologytest} store/gormstore publisher \
+  compensator alert; do
+>>>>>>> ce2d45f (topology: say what is wrong with a broker's exchanges and queues)
   mkdir -p "$dir/$folder"
   printf 'package %s\n' "${folder##*/}" >"$dir/$folder/doc.go"
 done

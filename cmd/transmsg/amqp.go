@@ -31,6 +31,17 @@ type amqpOptions struct {
 }
 
 func (o *amqpOptions) bind(fs *pflag.FlagSet) {
+	o.bindAddress(fs)
+	set := pflag.NewFlagSet("", pflag.ContinueOnError)
+	set.IntVar(&o.channels, "channels", confirms.DefaultChannels, "publishing channels, 1 to 16")
+	set.IntVar(&o.window, "window", confirms.DefaultWindow, "unconfirmed messages per channel, 1 to 10000")
+	set.DurationVar(&o.confirmTimeout, "confirm-timeout", confirms.DefaultConfirmTimeout,
+		"after this without a confirm the outcome is unknown, at least 100ms")
+	fs.AddFlagSet(settings(set))
+}
+
+// bindAddress has the settings of a connection that publishes nothing.
+func (o *amqpOptions) bindAddress(fs *pflag.FlagSet) {
 	set := pflag.NewFlagSet("", pflag.ContinueOnError)
 	set.StringVar(&o.url, "amqp", defaultAMQP,
 		"broker `URL`; special characters percent-encoded, or use the --amqp-... parts")
@@ -43,10 +54,6 @@ func (o *amqpOptions) bind(fs *pflag.FlagSet) {
 	set.StringVar(&o.vhost, "amqp-vhost", "/", "virtual host as it is, with --amqp-addr")
 	set.BoolVar(&o.secure, "amqp-tls", false, "speak TLS, with --amqp-addr; with --amqp, an amqps:// URL does")
 	o.tls.bind(fs, set, "amqp", "the broker")
-	set.IntVar(&o.channels, "channels", confirms.DefaultChannels, "publishing channels, 1 to 16")
-	set.IntVar(&o.window, "window", confirms.DefaultWindow, "unconfirmed messages per channel, 1 to 10000")
-	set.DurationVar(&o.confirmTimeout, "confirm-timeout", confirms.DefaultConfirmTimeout,
-		"after this without a confirm the outcome is unknown, at least 100ms")
 	set.DurationVar(&o.dialTimeout, "dial-timeout", confirms.DefaultDialTimeout,
 		"bound of one connection attempt, at least 100ms")
 	o.fs = fs

@@ -17,6 +17,7 @@ const (
 	exitFailed = 1 // something could not be done; the last line on stderr says what
 	exitUsage  = 2 // the command line, the environment or the file is wrong; nothing was done
 	exitKept   = 3 // a message was not routed, was refused or is DEAD; it is kept in the store
+	exitUnseen = 4 // nothing wrong was found, and not everything could be checked
 )
 
 // app is one run of the binary: its streams and environment.
@@ -61,7 +62,7 @@ func (a *app) root() *cobra.Command {
 			"Every setting is a flag, an environment variable and a key of the --config file: --confirm-timeout\n" +
 			"is TRANSMSG_CONFIRM_TIMEOUT and confirm-timeout. A flag wins over the environment, that over the\n" +
 			"file, that over the default.\n\n" +
-			"Exit codes: 0 done, 1 failed, 2 usage, 3 not routed or DEAD.",
+			"Exit codes: 0 done, 1 failed, 2 usage, 3 not routed or DEAD, 4 not all could be checked.",
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		RunE:          groupRun,
@@ -77,7 +78,8 @@ func (a *app) root() *cobra.Command {
 	fs.BoolVar(&a.jsonOut, "json", false, "print machine-readable lines on stdout (docs/cli.md)")
 	root.AddCommand(
 		a.publishCommand(), a.compensatorCommand(), a.migrateCommand(), a.messagesCommand(),
-		a.statsCommand(), a.alertCommand(), a.policyCommand(), a.benchCommand(), a.demoCommand(), a.versionCommand(),
+		a.statsCommand(), a.alertCommand(), a.policyCommand(), a.topologyCommand(), a.benchCommand(), a.demoCommand(),
+		a.versionCommand(),
 	)
 	return root
 }

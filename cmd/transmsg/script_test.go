@@ -13,6 +13,8 @@ import (
 	"net/http/httptest"
 	"os"
 	"os/exec"
+	"path"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -35,7 +37,7 @@ const patience = 2 * time.Minute
 // TestScripts runs the transcripts. Beside testscript's own commands they have:
 //
 //	exits CODE COMMAND...   run it; fail unless it exits with CODE
-//	vhost                   a fresh virtual host; its URL is $AMQP
+//	vhost                   a fresh virtual host; its URL is $AMQP, its name $VHOST
 //	database KIND           a fresh database of mysql, postgres or sqlite; its DSN is $STORE
 //	queue NAME...           declare queues in it
 //	deliveries NAME N FILE  take N messages from the queue, in order of body, as JSON lines
@@ -65,8 +67,9 @@ func scriptParams(dir, kind string) testscript.Params {
 		Dir: dir,
 		Setup: func(env *testscript.Env) error {
 			// The race detector's wait of a second at each exit adds up.
-			env.Vars = append(env.Vars, "GORACE=atexit_sleep_ms=10", "KIND="+kind)
-			return nil
+			exports, err := filepath.Abs("../../topology/testdata")
+			env.Vars = append(env.Vars, "GORACE=atexit_sleep_ms=10", "KIND="+kind, "EXPORTS="+exports)
+			return err
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"exits":      scriptExits,
@@ -133,6 +136,7 @@ func scriptVHost(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(err)
 	ts.Defer(func() { ts.Check(drop()) })
 	ts.Setenv("AMQP", url)
+	ts.Setenv("VHOST", path.Base(url))
 }
 
 func scriptDatabase(ts *testscript.TestScript, neg bool, args []string) {
