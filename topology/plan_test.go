@@ -1,6 +1,7 @@
 package topology_test
 
 import (
+	"os"
 	"strings"
 	"testing"
 
@@ -75,4 +76,23 @@ func TestPrintedDefinitionsAreAsWanted(t *testing.T) {
 	p.Users[topology.Consumer] = login
 	says(t, topology.Check(b, p, topology.ViewAll), "user shop-consumer: the password is another than the one given")
 	says(t, topology.Check(b, p, topology.ViewPublisher)) // not the publisher's matter
+}
+
+// The page's topology file is one, and the page has each rule.
+func TestPageIsTrue(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../docs/operate/topology.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(page), "```yaml\n")
+	example, _, _ := strings.Cut(rest, "```")
+	if _, err := topology.ParsePlan([]byte(example)); err != nil {
+		t.Error(err)
+	}
+	for _, rule := range topology.Rules() {
+		if !strings.Contains(string(page), "`"+rule.Name+"`") {
+			t.Errorf("the page does not name rule %s", rule.Name)
+		}
+	}
 }

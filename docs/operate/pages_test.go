@@ -11,7 +11,7 @@ import (
 
 var (
 	flagName = regexp.MustCompile("(?:`|transmsg [a-z ]*|--[a-z-]+(?:[ =][^ `]+)? )--([a-z][a-z-]+)")
-	kubectl  = regexp.MustCompile(`(?m)^ +kubectl .*$`) // its flags are not ours
+	kubectl  = regexp.MustCompile(`(?m)^ +(kubectl|scripts/topology/topology\.sh) .*$`) // its flags are not ours
 	helpFlag = regexp.MustCompile(`(?m)^ +(?:-\w, )?--([a-z-]+)`)
 	link     = regexp.MustCompile(`\]\(([a-z-]+\.md)\)`)
 	file     = regexp.MustCompile(`scripts/[a-z]+/(?:[a-z.-]+\.[a-z]+)?`)
@@ -62,7 +62,7 @@ func flags(t *testing.T) map[string]bool {
 		t.Fatalf("build: %v\n%s", err, out)
 	}
 	known := map[string]bool{}
-	for _, verb := range []string{"compensator", "publish", "migrate", "migrate up", "messages list", "stats"} {
+	for _, verb := range []string{"compensator", "publish", "migrate", "migrate up", "messages list", "stats", "topology check"} {
 		out, err := exec.CommandContext(t.Context(), binary, append(strings.Fields(verb), "--help")...).Output()
 		if err != nil {
 			t.Fatalf("transmsg %s --help: %v", verb, err)

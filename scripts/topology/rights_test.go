@@ -3,8 +3,7 @@ package topology_test
 import (
 	"context"
 	"errors"
-	"path/filepath"
-	"strings"
+	"fmt"
 	"testing"
 	"time"
 
@@ -69,6 +68,14 @@ func consume(queue string) act {
 	}}
 }
 
+// consumeNothing subscribes and leaves again.
+func consumeNothing(queue string) act {
+	return act{"subscribe to " + queue, func(ctx context.Context, ch *amqp.Channel) error {
+		_, err := ch.ConsumeWithContext(ctx, queue, "", true, false, false, false, nil)
+		return err
+	}}
+}
+
 func declare() act {
 	return act{"declare a queue", func(_ context.Context, ch *amqp.Channel) error {
 		_, err := ch.QueueDeclare("new", true, false, false, false, nil)
@@ -78,7 +85,7 @@ func declare() act {
 
 func bind() act {
 	return act{"bind a queue", func(_ context.Context, ch *amqp.Channel) error {
-		return ch.QueueBind("orders.all", "stolen", "payments", false, nil)
+		return ch.QueueBind("orders.all", "stolen", "shipping", false, nil)
 	}}
 }
 
@@ -96,28 +103,36 @@ func dial(t *testing.T, url string) *amqp.Connection {
 func TestEachUserCanDoItsWorkAndNoMore(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.must("apply")
+	w.run(0, "apply")
 	for _, tc := range []struct {
-		user, password string
-		may, mayNot    []act
+		user        string
+		may, mayNot []act
 	}{
 		{
-			w.env["TOPOLOGY_PUBLISHER_USER"], publisherPassword,
-			[]act{publish("orders", "order.placed"), publish("payments", "payment.made")},
+			"p-",
+			[]act{publish("orders", "order.placed"), publish("shipping", "parcel.sent")},
 			[]act{publish("", "orders.all"), publish("dead-letters", ""), consume("orders.all"), declare(), bind()},
 		},
 		{
-			w.env["TOPOLOGY_COMPENSATOR_USER"], compensatorPassword,
-			[]act{publish("orders", "order.placed"), publish("payments", "payment.made"), publish("", "payments.all")},
+			"k-",
+			[]act{publish("orders", "order.placed"), publish("shipping", "parcel.sent"), publish("", "orders.all")},
 			[]act{publish("dead-letters", ""), consume("orders.all"), declare(), bind()},
 		},
 		{
-			w.env["TOPOLOGY_CONSUMER_USER"], consumerPassword,
-			[]act{consume("orders.all"), consume("payments.all")},
-			[]act{publish("orders", "order.placed"), publish("", "orders.all"), declare(), bind()},
+			"c-",
+			[]act{
+				consume("orders.all"), publish("", "orders.all.retry.1m"), publish("dead-letters", "orders.all"),
+				consumeNothing("shipping.all.2"),
+			},
+			[]act{publish("orders", "order.placed"), consume("dead-letters"), declare(), bind()},
+		},
+		{
+			"l-",
+			[]act{consume("dead-letters")},
+			[]act{publish("orders", "order.placed"), publish("", "orders.all"), consume("orders.all"), declare(), bind()},
 		},
 	} {
-		conn := dial(t, broker.node.URLFor(tc.user, tc.password, w.vhost))
+		conn := dial(t, broker.node.URLFor(tc.user+w.tag, password, w.vhost))
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		for _, a := range tc.may {
 			if err := a.try(ctx, conn); err != nil {
@@ -134,18 +149,18 @@ func TestEachUserCanDoItsWorkAndNoMore(t *testing.T) {
 	}
 }
 
-func TestRejectedMessageReachesTheDeadLetterQueue(t *testing.T) {
+// A copy that has waited comes back to the work queue, and what is rejected there is a dead letter with its key.
+func TestLadderAndDeadLettersLeadWhereTheyShould(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.must("apply")
+	w.run(0, "apply")
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	admin := dial(t, broker.node.URLFor("guest", "guest", w.vhost))
-	if err := publish("orders", "order.placed").try(ctx, admin); err != nil {
+	conn := dial(t, broker.node.URLFor("c-"+w.tag, password, w.vhost))
+	if err := publish("", "orders.all.retry.100ms").try(ctx, conn); err != nil {
 		t.Fatal(err)
 	}
-	url := broker.node.URLFor(w.env["TOPOLOGY_CONSUMER_USER"], consumerPassword, w.vhost)
-	ch, err := dial(t, url).Channel()
+	ch, err := conn.Channel()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -156,38 +171,61 @@ func TestRejectedMessageReachesTheDeadLetterQueue(t *testing.T) {
 	if err := (<-deliveries).Reject(false); err != nil {
 		t.Fatal(err)
 	}
-	dead, err := amqptest.Connect(t, url).Collect(ctx, "dead-letters", 1)
+	collector := amqptest.Connect(t, broker.node.URLFor("l-"+w.tag, password, w.vhost))
+	dead, err := collector.Collect(ctx, "dead-letters", 1)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if dead[0].RoutingKey != "order.placed" {
-		t.Errorf("the dead letter has key %q, want the original", dead[0].RoutingKey)
+	if dead[0].RoutingKey != "orders.all" {
+		t.Errorf("the dead letter has key %q, want the work queue", dead[0].RoutingKey)
 	}
 }
 
-func TestSettingsAreRefusedBeforeAnythingIsDone(t *testing.T) {
+// Messages with one key are in one partition, and all partitions together have all messages, each once.
+func TestPartitionsKeepKeysTogether(t *testing.T) {
 	t.Parallel()
-	empty := filepath.Join(t.TempDir(), "absent")
-	for text, env := range map[string]map[string]string{
-		"unknown environment variable TOPOLOGY_VHSOT":            {"TOPOLOGY_VHSOT": "/"},
-		"TOPOLOGY_API must be":                                   {"TOPOLOGY_API": "http://guest:canary@localhost"},
-		"'orders' must be exchange:queue:key":                    {"TOPOLOGY_ROUTES": "orders"},
-		"'a b' must be letters":                                  {"TOPOLOGY_DEAD_LETTER_QUEUE": "a b"},
-		"is also in TOPOLOGY_ROUTES":                             {"TOPOLOGY_DEAD_LETTER_QUEUE": "orders.all"},
-		"must be four different users":                           {"TOPOLOGY_CONSUMER_USER": "guest"},
-		"TOPOLOGY_PUBLISHER_PASSWORD (or ..._FILE) is required":  {"TOPOLOGY_PUBLISHER_PASSWORD": ""},
-		"give one of them":                                       {"TOPOLOGY_COMPENSATOR_PASSWORD": "canary"},
-		"No such file":                                           {"TOPOLOGY_COMPENSATOR_PASSWORD_FILE": empty},
-		"control characters":                                     {"TOPOLOGY_PUBLISHER_PASSWORD": "canary\nx"},
-		"ADMIN_PASSWORD or TOPOLOGY_ADMIN_PASSWORD_FILE is requ": {"TOPOLOGY_ADMIN_USER": "someone"},
-	} {
-		w := newWorld(t)
-		for k, v := range env {
-			w.env[k] = v
+	w := newWorld(t)
+	w.run(0, "apply")
+	admin := w.admin()
+	const keys, each = 30, 3
+	for i := range keys * each {
+		msg := amqp.Publishing{Body: []byte("x")}
+		if err := admin.Publish(t.Context(), "shipping", fmt.Sprintf("parcel.%d", i%keys), msg); err != nil {
+			t.Fatal(err)
 		}
-		r := w.run("apply")
-		if r.code != 2 || !strings.Contains(r.errOut, text) || r.out != "" {
-			t.Errorf("%v = %d, want 2 and %q:\n%s%s", env, r.code, text, r.out, r.errOut)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	ch, err := dial(t, broker.node.URLFor("c-"+w.tag, password, w.vhost)).Channel()
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := make(chan [2]string)
+	for i := range 3 {
+		queue := fmt.Sprintf("shipping.all.%d", i)
+		deliveries, err := ch.ConsumeWithContext(ctx, queue, "", true, false, false, false, nil)
+		if err != nil {
+			t.Fatal(err)
 		}
+		go func() {
+			for d := range deliveries {
+				got <- [2]string{d.RoutingKey, queue}
+			}
+		}()
+	}
+	home, used := map[string]string{}, map[string]bool{}
+	for range keys * each {
+		select {
+		case m := <-got:
+			if other, ok := home[m[0]]; ok && other != m[1] {
+				t.Errorf("key %s is in %s and in %s", m[0], other, m[1])
+			}
+			home[m[0]], used[m[1]] = m[1], true
+		case <-ctx.Done():
+			t.Fatal("not all messages are in the partitions")
+		}
+	}
+	if len(used) < 2 {
+		t.Errorf("all keys are in one partition: %v", used)
 	}
 }
