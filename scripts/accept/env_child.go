@@ -21,6 +21,7 @@ func children() map[string]func(context.Context, []byte) error {
 		"publish": publishChild,
 		"commit":  commitChild,
 		"steady":  steadyChild,
+		"consume": consumerChild,
 	}
 }
 

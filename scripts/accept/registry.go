@@ -32,6 +32,7 @@ func registry() map[string]check {
 		clocksCheck(),
 		sickPartCheck(),
 		certaintyCheck(),
+		crashPoisonCheck(),
 	}
 	byName := make(map[string]check, len(all))
 	for _, c := range all {
