@@ -151,7 +151,7 @@ func (q *queue) gateOf(c *model.Message) *gate {
 	defer q.mu.Unlock()
 	g := q.copies[target]
 	if g == nil {
-		g = &gate{what: target, limit: q.cfg.MaxBackoff}
+		g = &gate{what: target, target: [2]string{c.Exchange, c.RoutingKey}, limit: q.cfg.MaxBackoff}
 		q.copies[target] = g
 	}
 	return g

@@ -12,7 +12,8 @@ const (
 // gate is shut while what messages need is away: one of them tries again with backoff, the others wait. It is guarded
 // by its queue's mu.
 type gate struct {
-	what   string // for people
+	what   string    // for people
+	target [2]string // exchange and routing key of a copy's gate
 	limit  time.Duration
 	shut   bool
 	since  time.Time

@@ -69,6 +69,7 @@ const (
 func (q *queue) serve(ctx context.Context, se *session) {
 	var retired sync.WaitGroup
 	defer retired.Wait()
+	retired.Go(func() { q.askTargets(ctx, se) })
 	mode, failed := nextAlone, 0
 	for q.mayTake(ctx, se) {
 		if q.anyShut() {
@@ -131,13 +132,16 @@ func (q *queue) mayTakeNow(now time.Time) (ok bool, at time.Time) {
 	if q.paused || q.kept > 0 || q.live.Load() >= int64(q.cfg.Prefetch) {
 		return false, now.Add(recheck)
 	}
-	for _, g := range q.gates() {
-		switch {
-		case g.shut && g.tester != nil:
-			return false, now.Add(recheck) // the message that tries is held here
-		case g.shut && now.Before(g.next):
-			return false, g.next
+	for _, g := range q.copies {
+		if g.shut {
+			return false, now.Add(recheck) // until a message that is held, or askTargets, finds it open
 		}
+	}
+	switch g := q.away; {
+	case g.shut && g.tester != nil:
+		return false, now.Add(recheck) // the message that tries is held here
+	case g.shut && now.Before(g.next):
+		return false, g.next
 	}
 	return true, time.Time{}
 }

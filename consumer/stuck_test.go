@@ -90,11 +90,11 @@ func TestStuckMessageIsGivenBackInTime(t *testing.T) {
 	r := w.run(q)
 	w.publish("bad-1")
 	eventually(t, "it was given back", func() bool { return r.stats().GivenBack >= 1 })
+	must(t, w.client.Step(w.ladder, 0))
 	eventually(t, "it was handled again", func() bool { return len(w.got.of("bad-1")) >= 2 })
 	if m := w.got.of("bad-1")[1]; m.Attempt != 1 || !m.Redelivered {
 		t.Errorf("attempt %d, redelivered %t: want the first again", m.Attempt, m.Redelivered)
 	}
-	must(t, w.client.Step(w.ladder, 0))
 	w.dead(1)
 	w.empty(r)
 }
@@ -220,4 +220,31 @@ func TestPauseResumeAndRate(t *testing.T) {
 	if err := r.SetRate(workQueue, -1); err == nil {
 		t.Error("took a negative rate")
 	}
+}
+
+// A stuck message went back, and whoever gets it then needs no copy: the queue goes on once the missing queue is there,
+// though no copy proves it.
+func TestQueueGoesOnWithoutACopyThatProvesIt(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	must(t, w.client.DeleteQueue(w.ladder.StepQueue(0)))
+	var failed toggle
+	q := w.queue(func(context.Context, *consumer.Message) error {
+		if !failed.get() {
+			failed.set(true)
+			return errors.New("once")
+		}
+		return nil
+	})
+	q.ConsumerTimeout, q.Deadline, q.Prefetch, q.Handlers = 4*time.Second, 300*time.Millisecond, 10, 5
+	r := w.run(q)
+	w.publish("m")
+	eventually(t, "it was given back", func() bool { return r.stats().GivenBack >= 1 })
+	w.publish(names("n", 10)...)
+	if h := w.isState(r, consumer.StateStuck); h.Healthy() || w.got.n() != 1 {
+		t.Errorf("health %+v, %d calls: want nothing taken", h, w.got.n())
+	}
+	must(t, w.client.Step(w.ladder, 0))
+	eventually(t, "all are handled", func() bool { return r.stats().Handled == 11 })
+	w.isState(r, consumer.StateConsuming)
 }

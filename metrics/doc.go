@@ -7,6 +7,7 @@
 //	sender, err := m.OpenSender(senderConfig) // instead of confirms.Open
 //	pub, err := m.OpenPublisher(pubConfig)    // instead of publisher.Open
 //	comp, err := m.NewCompensator(compConfig) // instead of compensator.New
+//	cons, err := m.NewConsumer(consConfig)    // instead of consumer.New
 //
 // What goes wrong shows in the numbers, never as a failed scrape: while the store does not
 // answer, transmsg_rows_up is 0 and the figures of the rows are those of the last answer.
@@ -70,6 +71,21 @@
 //	transmsg_waiting_rows_total                          claimed rows that wait: their exchange is broken
 //	transmsg_breaker_open{exchange}                      what of it is refused: itself 1, a topic 1; none: no series
 //	transmsg_purged_total{what}                          deleted by age: events, dead, inbox; or alerts without use
+//
+// Consumer. Result is handled, skipped, retried, dead-lettered, given-back, lost or recounted; answer is ok, failed,
+// permanent, unavailable, busy, skipped, panic or deadline; cause is exhausted, permanent or crashed; state is consuming,
+// connecting, missing, unavailable, stuck, paused or stopped; attempt is at most 32:
+//
+//	transmsg_consumer_deliveries_total{queue,result}
+//	transmsg_consumer_dead_letters_total{queue,cause}
+//	transmsg_consumer_handled_total{queue,attempt}       by the attempt that succeeded
+//	transmsg_consumer_call_duration_seconds{queue,answer} handler calls
+//	transmsg_consumer_effect_duration_seconds{queue}     from the publisher's storing or stamping to the handling
+//	transmsg_consumer_recovery_duration_seconds{queue}   from the first failure to the handling
+//	transmsg_consumer_state{queue,state}                 1 for the present state, 0 for the others
+//	transmsg_consumer_held{queue}                        deliveries that are not settled
+//	transmsg_consumer_in_flight{queue}                   handler calls at the moment
+//	transmsg_consumer_copies_failed_total{queue}         tries to send a copy that were not confirmed
 //
 // Rows, from the table, read at most every Config.RowsEvery. Every process that is given
 // a Store shows the same figures, so take max, not sum. Status is ready or dead:

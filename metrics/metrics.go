@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"github.com/transmsg/transmsg/consumer"
 	"github.com/transmsg/transmsg/model"
 	"github.com/transmsg/transmsg/publisher"
 )
@@ -65,11 +66,13 @@ type Metrics struct {
 	publisher   publisherMetrics
 	sender      senderMetrics
 	compensator compensatorMetrics
+	consumer    consumerMetrics
 	rows        *rows // nil without a store
 
 	mu         sync.Mutex
 	senders    map[string]watchedSender
 	publishers map[string]*publisher.Publisher
+	consumers  []*consumer.Consumer
 }
 
 var _ prometheus.Collector = (*Metrics)(nil)
@@ -108,7 +111,8 @@ func New(cfg Config) (*Metrics, error) {
 				"role", "operation"),
 		},
 		publisher: newPublisherMetrics(), sender: newSenderMetrics(), compensator: newCompensatorMetrics(),
-		senders: map[string]watchedSender{}, publishers: map[string]*publisher.Publisher{},
+		consumer: newConsumerMetrics(),
+		senders:  map[string]watchedSender{}, publishers: map[string]*publisher.Publisher{},
 	}
 	if cfg.Store != nil {
 		m.rows = newRows(cfg)
@@ -139,6 +143,9 @@ func (m *Metrics) Describe(to chan<- *prometheus.Desc) {
 	for _, f := range m.sender.figures {
 		to <- f.desc
 	}
+	for _, f := range m.consumer.figures {
+		to <- f.desc
+	}
 	if m.rows != nil {
 		m.rows.describe(to)
 	}
@@ -157,6 +164,7 @@ func (m *Metrics) Collect(to chan<- prometheus.Metric) {
 	for name, s := range m.senders {
 		m.sender.collect(to, name, s.figures())
 	}
+	m.consumer.collect(to, m.consumers)
 	m.mu.Unlock()
 	if m.rows != nil {
 		m.rows.collect(to)
@@ -169,6 +177,7 @@ func (m *Metrics) collectors() []prometheus.Collector {
 		m.shared.outcomes, m.shared.restored, m.shared.storeErrors, m.publisher.duration,
 		m.sender.answered, m.sender.exceptions,
 	}
+	all = append(all, m.consumer.collectors()...)
 	return append(all, m.compensator.collectors()...)
 }
 

@@ -33,6 +33,8 @@ func registry() map[string]check {
 		sickPartCheck(),
 		certaintyCheck(),
 		crashPoisonCheck(),
+		ladderCheck(),
+		consumerFaultsCheck(),
 	}
 	byName := make(map[string]check, len(all))
 	for _, c := range all {

@@ -1,0 +1,52 @@
+package metrics_test
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/transmsg/transmsg/confirms"
+	"github.com/transmsg/transmsg/consumer"
+	"github.com/transmsg/transmsg/metrics"
+)
+
+type noSender struct{}
+
+func (noSender) Reserve(context.Context, int, int64) error { return nil }
+func (noSender) Send(confirms.Send)                        {}
+
+// A consumer's metrics follow its observer and its Stats.
+func TestConsumerMetrics(t *testing.T) {
+	t.Parallel()
+	m, err := metrics.New(metrics.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := consumer.Config{
+		Addrs: []string{"127.0.0.1:1"}, Sender: noSender{},
+		Credentials: func(context.Context) (string, string, error) { return "u", "p", nil },
+		Queues: []consumer.Queue{{
+			Name: "q", DeadLetterExchange: "dead",
+			Handler: func(context.Context, *consumer.Message) error { return nil },
+		}},
+	}
+	if _, err := m.NewConsumer(cfg); err != nil {
+		t.Fatal(err)
+	}
+	rec := httptest.NewRecorder()
+	m.Handler().ServeHTTP(rec, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	for _, want := range []string{
+		`transmsg_consumer_held{queue="q"} 0`, `transmsg_consumer_copies_failed_total{queue="q"} 0`,
+		`transmsg_consumer_state{queue="q",state="stopped"} 1`,
+		`transmsg_consumer_state{queue="q",state="consuming"} 0`,
+	} {
+		if !strings.Contains(rec.Body.String(), want) {
+			t.Errorf("no %s", want)
+		}
+	}
+	if _, err := m.NewConsumer(consumer.Config{}); err == nil {
+		t.Error("an empty config was taken")
+	}
+}
