@@ -21,9 +21,9 @@ import (
 const (
 	// epmdAddresses are those of a cluster's nodes, which ask the port mapper at each other's.
 	epmdAddresses = "127.0.0.1,127.0.0.2,127.0.0.3,127.0.0.4"
-	bootTimeout = 2 * time.Minute
-	stopTimeout = time.Minute
-	bootTries   = 3
+	bootTimeout   = 2 * time.Minute
+	stopTimeout   = time.Minute
+	bootTries     = 3
 	// badConfig is how RabbitMQ ends when it refuses a line of its configuration,
 	// which other ports do not cure.
 	badConfig = "failed_to_prepare_configuration"

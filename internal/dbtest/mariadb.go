@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"syscall"
 
 	"github.com/go-sql-driver/mysql"
 
@@ -27,6 +28,11 @@ type MariaDBOptions struct {
 	// ServerID makes it a server that can replicate, with a binary log: see
 	// [MariaDBServer.Follow]. 0 means without.
 	ServerID int
+	// SemiSync makes it one of a pair for fail-overs, which starts read only: see
+	// [MariaDBServer.Attach]. It wants a ServerID and MariaDB.
+	SemiSync bool
+
+	galera *galeraNode
 }
 
 // MariaDBServer is a private MariaDB, which starts in about a second, or a MySQL where the
@@ -36,6 +42,8 @@ type MariaDBServer struct {
 	options MariaDBOptions
 	program string // The server, inside the root.
 	oracle  bool
+
+	credential *syscall.Credential // nil: our own user
 }
 
 // StartMariaDB starts a private MariaDB and ends it, files and all, when the
@@ -68,12 +76,22 @@ func (s *MariaDBServer) setup(ctx context.Context) error {
 	if err := s.boot(ctx); err != nil {
 		return err
 	}
-	return s.Exec(ctx, "CREATE USER app@'127.0.0.1'", "GRANT "+appGrants+" ON *.* TO app@'127.0.0.1'")
+	if s.options.galera != nil && !s.options.galera.founds {
+		return nil // the cluster's accounts came with its data
+	}
+	statements := []string{"CREATE USER app@'127.0.0.1'", "GRANT " + appGrants + " ON *.* TO app@'127.0.0.1'"}
+	if s.options.SemiSync { // both of a pair begin alike, with an empty log
+		statements = append(statements, "RESET MASTER")
+	}
+	return s.Exec(ctx, statements...)
 }
 
 // install finds the server and makes its empty data folder.
 func (s *MariaDBServer) install(ctx context.Context) (err error) {
-	args := append([]string{"--no-defaults", "--datadir=" + s.path("data"), "--tmpdir=" + s.dir}, asRoot()...)
+	if err := s.chooseUser(); err != nil {
+		return err
+	}
+	args := append([]string{"--no-defaults", "--datadir=" + s.path("data"), "--tmpdir=" + s.dir}, s.asUser()...)
 	if s.program, err = s.root.Find("mariadbd"); err != nil {
 		var oracleErr error
 		s.program, oracleErr = s.root.Find("mysqld")
@@ -91,7 +109,9 @@ func (s *MariaDBServer) install(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	if out, err := s.root.Command(ctx, installer, args...).CombinedOutput(); err != nil {
+	cmd := s.root.Command(ctx, installer, args...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Chroot: string(s.root), Credential: s.credential}
+	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("%s: %w: %s", filepath.Base(installer), err, out)
 	}
 	return nil
@@ -107,7 +127,7 @@ func (s *MariaDBServer) spec() proc.Spec {
 		// A server that starts removes the temporary tables of others from a shared folder.
 		"--tmpdir=" + s.dir,
 		"--innodb-buffer-pool-size=64M", "--innodb-flush-log-at-trx-commit=1",
-	}, asRoot()...)
+	}, s.asUser()...)
 	if s.oracle {
 		// With name resolution: root is of localhost alone. The X protocol would take a port.
 		args = append(args, "--mysqlx=OFF", "--innodb-redo-log-capacity=32M")
@@ -117,21 +137,38 @@ func (s *MariaDBServer) spec() proc.Spec {
 	} else {
 		args = append(args, "--skip-name-resolve", "--innodb-log-file-size=32M")
 	}
-	args = append(append(args, s.binlogFlags()...), s.options.Flags...)
+	args = append(append(args, s.binlogFlags()...), s.galeraFlags()...)
+	args = append(args, s.options.Flags...)
 	return proc.Spec{
-		Path: s.program, Root: s.root, Args: args, Dir: s.dir, Output: s.path("mariadb.log"),
+		Path: s.program, Root: s.root, Credential: s.credential, Args: args, Dir: s.dir, Output: s.path("mariadb.log"),
 	}
 }
 
-// asRoot is what lets the server run as root, as in a container.
-func asRoot() []string {
-	if os.Geteuid() == 0 {
+// chooseUser gives a node of a cluster a user of its own: root's state transfer would end as
+// nobody, who may not enter our folder.
+func (s *MariaDBServer) chooseUser() (err error) {
+	if s.options.galera == nil || os.Geteuid() != 0 {
+		return nil
+	}
+	if s.credential, err = s.root.User("mysql"); err != nil {
+		return err
+	}
+	return os.Chown(s.dir, int(s.credential.Uid), int(s.credential.Gid))
+}
+
+// asUser is what lets the server run as root, as in a container.
+func (s *MariaDBServer) asUser() []string {
+	if os.Geteuid() == 0 && s.credential == nil {
 		return []string{"--user=root"}
 	}
 	return nil
 }
 
 func (s *MariaDBServer) ping(ctx context.Context) error {
+	if s.options.galera != nil { // it lets clients in before it is in the cluster, and refuses to read
+		_, err := s.ask(ctx, "SELECT COUNT(*) FROM mysql.global_priv")
+		return err
+	}
 	return withDB("mysql", s.AdminDSN(""), func(db *sql.DB) error { return db.PingContext(ctx) })
 }
 

@@ -18,10 +18,14 @@ func (s *MariaDBServer) binlogFlags() []string {
 			"--gtid-mode=ON", "--enforce-gtid-consistency=ON",
 		}
 	}
-	return []string{
+	flags := []string{
 		fmt.Sprintf("--server-id=%d", s.options.ServerID), "--log-bin=binlog", "--relay-log=relay",
 		"--log-slave-updates=ON", "--sync-binlog=1",
 	}
+	if s.options.SemiSync {
+		flags = append(flags, semiSync()...)
+	}
+	return flags
 }
 
 // Follow makes the server a replica of another one, from the primary's present end on, and

@@ -51,7 +51,11 @@ func (r *run) baseline(ctx context.Context) ([]string, error) {
 	// The error is in what is left.
 	_ = until(ctx, baselineLimit, "everything is at its baseline", func() bool {
 		left = nil
-		if n, want := r.link.Conns(), publishers+compensators; n != want {
+		n, want := 0, publishers+compensators
+		for _, l := range r.links {
+			n += l.Conns()
+		}
+		if n != want {
 			left = append(left, fmt.Sprintf("%d connections to the broker, want one for each of %d processes", n, want))
 		}
 		for _, role := range []string{rolePublisher, roleCompensator} {

@@ -36,10 +36,14 @@ const (
 	lockTTL        = 3 * time.Second
 )
 
-// policy lets a row survive any one fault and lets what is never routable die within a
-// minute.
-func policy() model.Policy {
-	return model.Policy{BaseDelay: 250 * time.Millisecond, MaxDelay: 3 * time.Second, MaxAttempts: 12, MinDeadAge: -1}
+// policy lets a row survive any one fault and, on single servers, lets what is never routable
+// die within a minute.
+func (s childSpec) policy() model.Policy {
+	p := model.Policy{BaseDelay: 250 * time.Millisecond, MaxDelay: 3 * time.Second, MaxAttempts: 12, MinDeadAge: -1}
+	if s.Patient {
+		p.MinDeadAge = 0 // the default
+	}
+	return p
 }
 
 // childSpec is what a process is told.
@@ -49,10 +53,13 @@ type childSpec struct {
 	Dialect string
 	DSN     string
 	AMQP    string
+	More    []string // host:port of the other nodes of the cluster
 	Redis   string
 	Seed    uint64
 	Rate    float64 // messages per second
 	Workers int
+	// Patient rows do not die young: an outage of several servers uses their attempts up.
+	Patient bool
 }
 
 func (s childSpec) path(suffix string) string { return filepath.Join(s.Dir, s.Name+suffix) }
@@ -136,6 +143,7 @@ func (c *child) open(ctx context.Context) error {
 		return errors.Join(err, c.store.Close())
 	}
 	cfg.Name, cfg.Logger = c.spec.Name, c.log
+	cfg.Addrs = append(cfg.Addrs, c.spec.More...)
 	cfg.ConfirmTimeout, cfg.Window, cfg.MaxPending = confirmTimeout, 200, 2000
 	cfg.Observer = confirms.Observer{
 		Connected:     func(string, uint64) { c.book.event(wordConnected, "") },

@@ -30,7 +30,7 @@ func runCompensator(ctx context.Context, c *child) (err error) {
 		return err
 	}
 	comp, err := compensator.New(compensator.Config{
-		Store: c.store, Sender: c.sender, Locker: locker, Policy: policy(), Owner: c.spec.Name,
+		Store: c.store, Sender: c.sender, Locker: locker, Policy: c.spec.policy(), Owner: c.spec.Name,
 		Interval: 300 * time.Millisecond, BatchRows: 200, Lease: claimLease, Logger: c.log,
 		Observer: compensator.Observer{
 			Restored:   func(_, id string) { c.book.event(wordRestored, id) },

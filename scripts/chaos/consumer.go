@@ -24,7 +24,7 @@ type arrivals struct {
 // counter consumes all queues over faults of the broker, as a service would, and counts.
 // Its own connection does not go through the proxy.
 type counter struct {
-	url  string
+	urls []string // of the nodes, dialled in turn
 	stop context.CancelFunc
 	done chan struct{}
 
@@ -38,16 +38,16 @@ type counter struct {
 	cut     context.CancelFunc // ends the present connection
 }
 
-func openCounter(ctx context.Context, url string) *counter {
+func openCounter(ctx context.Context, urls []string) *counter {
 	ctx, stop := context.WithCancel(ctx)
 	c := &counter{
-		url: url, stop: stop, done: make(chan struct{}), got: map[place]*arrivals{}, marks: map[string]bool{},
+		urls: urls, stop: stop, done: make(chan struct{}), got: map[place]*arrivals{}, marks: map[string]bool{},
 		cut: func() {},
 	}
 	go func() {
 		defer close(c.done)
-		for ctx.Err() == nil {
-			_ = c.session(ctx) // the broker is gone, or the consumed queues change
+		for turn := 0; ctx.Err() == nil; turn++ {
+			_ = c.session(ctx, c.urls[turn%len(c.urls)]) // the broker is gone, or the consumed queues change
 			select {
 			case <-time.After(100 * time.Millisecond): // the interval of redialling
 			case <-ctx.Done():
@@ -72,7 +72,7 @@ func (c *counter) pause(queue string) {
 }
 
 // session is one connection.
-func (c *counter) session(ctx context.Context) error {
+func (c *counter) session(ctx context.Context, url string) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	c.mu.Lock()
@@ -80,7 +80,7 @@ func (c *counter) session(ctx context.Context) error {
 	c.cut = cancel
 	c.mu.Unlock()
 	cfg := amqp.Config{Dial: amqp.DefaultDial(2 * time.Second), Heartbeat: 5 * time.Second}
-	conn, err := amqp.DialConfig(c.url, cfg)
+	conn, err := amqp.DialConfig(url, cfg)
 	if err != nil {
 		return err
 	}

@@ -26,11 +26,15 @@ type database interface {
 	close() error
 }
 
-func openDatabase(ctx context.Context, store, file string) (database, error) {
-	switch store {
-	case "mysql":
+func openDatabase(ctx context.Context, o options, file string) (database, error) {
+	switch {
+	case o.mode == modeGalera:
+		return openGalera(ctx)
+	case o.mode == modeFailover && o.store == storeMySQL:
+		return openPair(ctx)
+	case o.store == storeMySQL:
 		return openMaria(ctx)
-	case "postgres":
+	case o.store == storePostgres:
 		return openPostgres(ctx)
 	default:
 		return openSQLite(file)

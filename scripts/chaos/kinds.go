@@ -10,6 +10,8 @@ import (
 type kind struct {
 	name string
 	hold [2]time.Duration // shortest and longest
+	// mode it belongs to; "" is that of single servers.
+	mode string
 	// stores it applies to; nil means all.
 	stores []string
 	// database says that it keeps outcomes from being written, so that an acked row may
@@ -34,7 +36,7 @@ func seconds(from, to int) [2]time.Duration {
 }
 
 // servers are the stores that are a server.
-func servers() []string { return []string{"mysql", "postgres"} }
+func servers() []string { return []string{storeMySQL, storePostgres} }
 
 // kinds are all kinds of fault, in the order that plans start from: add at the end.
 func kinds() []kind {
@@ -67,6 +69,9 @@ func kinds() []kind {
 	}
 }
 
-func kindsFor(store string) []kind {
-	return slices.DeleteFunc(kinds(), func(k kind) bool { return k.stores != nil && !slices.Contains(k.stores, store) })
+func kindsFor(o options) []kind {
+	all := slices.Concat(kinds(), clusterKinds(), failoverKinds(), galeraKinds())
+	return slices.DeleteFunc(all, func(k kind) bool {
+		return k.mode != o.mode || k.stores != nil && !slices.Contains(k.stores, o.store)
+	})
 }

@@ -40,6 +40,7 @@ type options struct {
 	seed     uint64
 	seconds  int
 	store    string
+	mode     string // one of the modes
 	rate     float64
 	summary  string
 	only     string
@@ -87,11 +88,15 @@ func chaos(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 
 func parse(args []string, stderr io.Writer) (options, error) {
 	var o options
+	asked := map[string]*bool{}
 	fs := flag.NewFlagSet("chaos", flag.ContinueOnError)
 	fs.SetOutput(stderr)
 	fs.Uint64Var(&o.seed, "seed", 1, "chooses the plan: same seed, seconds and store, same plan")
 	fs.IntVar(&o.seconds, "seconds", 60, "length of the plan, 20 to 86400; booting and draining come on top")
 	fs.StringVar(&o.store, "store", "mysql", "mysql (MariaDB), postgres or sqlite")
+	for mode, what := range modes() {
+		asked[mode] = fs.Bool(mode, false, what)
+	}
 	fs.Float64Var(&o.rate, "rate", 400, "most messages published per second by all processes, 1 to 5000")
 	fs.StringVar(&o.summary, "summary", "", "also append the last line to this `file`")
 	fs.StringVar(&o.only, "only", "", "deal only these `kinds` of fault, separated by commas; none for no faults")
@@ -102,12 +107,22 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	if err := fs.Parse(args); err != nil {
 		return o, err
 	}
+	for mode, on := range asked {
+		if *on && o.mode != "" {
+			return o, fmt.Errorf("--%s and --%s exclude each other: one mode at a time", o.mode, mode)
+		}
+		if *on {
+			o.mode = mode
+		}
+	}
 	switch {
+	case o.mode == modeGalera && o.store != storeMySQL, o.mode == modeFailover && o.store == storeSQLite:
+		return o, fmt.Errorf("--%s has no store %q", o.mode, o.store)
 	case fs.NArg() > 0:
 		return o, fmt.Errorf("unexpected argument %q", fs.Arg(0))
 	case o.seconds < 20 || o.seconds > 86400:
 		return o, fmt.Errorf("--seconds %d must be 20 to 86400", o.seconds)
-	case !slices.Contains([]string{"mysql", "postgres", "sqlite"}, o.store):
+	case !slices.Contains([]string{storeMySQL, storePostgres, storeSQLite}, o.store):
 		return o, fmt.Errorf("--store %q must be mysql, postgres or sqlite", o.store)
 	case !(o.rate >= 1 && o.rate <= 5000):
 		return o, fmt.Errorf("--rate %v must be 1 to 5000", o.rate)
@@ -120,10 +135,10 @@ func checkOnly(o options) error {
 	if o.only == "" || o.only == noFaults {
 		return nil
 	}
-	all := kindsFor(o.store)
+	all := kindsFor(o)
 	for name := range strings.SplitSeq(o.only, ",") {
 		if !slices.ContainsFunc(all, func(k kind) bool { return k.name == name }) {
-			return fmt.Errorf("--only %q: no such kind of fault for %s", name, o.store)
+			return fmt.Errorf("--only %q: no such kind of fault for %s", name, strings.TrimSpace(o.store+" "+o.mode))
 		}
 	}
 	return nil

@@ -58,7 +58,7 @@ func newPlan(o options) []step {
 
 // dealt are the kinds that the options ask for.
 func dealt(o options) []kind {
-	all := kindsFor(o.store)
+	all := kindsFor(o)
 	switch o.only {
 	case "":
 		return all

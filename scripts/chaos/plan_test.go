@@ -28,7 +28,7 @@ func TestSameSeedSamePlan(t *testing.T) {
 
 func TestPlanDealsEveryKindEquallyOften(t *testing.T) {
 	for _, store := range []string{"mysql", "postgres", "sqlite"} {
-		all := kindsFor(store)
+		all := kindsFor(options{store: store})
 		seconds := fmt.Sprint(len(all) * 2 * int(faultEvery/time.Second))
 		got := map[string]int{}
 		for _, s := range planOf(t, "--store", store, "--seconds", seconds) {
@@ -46,7 +46,7 @@ func TestPlanDealsEveryKindEquallyOften(t *testing.T) {
 }
 
 func TestSQLiteHasNoFaultsOfAServer(t *testing.T) {
-	for _, k := range kindsFor("sqlite") {
+	for _, k := range kindsFor(options{store: storeSQLite}) {
 		if strings.HasPrefix(k.name, "database-") {
 			t.Errorf("a file has the fault %s", k.name)
 		}

@@ -44,7 +44,7 @@ func runPublisher(ctx context.Context, c *child) (err error) {
 	defer func() { err = errors.Join(err, p.db.Close()) }()
 	p.pub, err = publisher.Open(publisher.Config{
 		Service: serviceName, Store: c.store, Sender: c.sender, Instance: c.spec.Name,
-		SendBudget: sendBudget, MaxUnsettled: 2000, Policy: policy(), Logger: c.log,
+		SendBudget: sendBudget, MaxUnsettled: 2000, Policy: c.spec.policy(), Logger: c.log,
 		Observer: publisher.Observer{
 			Restored:   func(id string) { c.book.event(wordRestored, id) },
 			StoreError: func(op string, err error) { c.book.event(wordStoreError, op+" "+err.Error()) },
@@ -97,6 +97,8 @@ func openPool(dialect, dsn string) (*sql.DB, error) {
 		return nil, err
 	}
 	db.SetMaxOpenConns(8)
+	// A connection to a primary that was demoted never leads to the new one.
+	db.SetConnMaxLifetime(5 * time.Second)
 	return db, nil
 }
 

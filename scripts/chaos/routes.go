@@ -57,13 +57,17 @@ func drawRoute(r *rand.Rand) route {
 
 // declare makes the topology. Only exchanges with one queue are ever taken apart: with a
 // part of a fan-out gone the broker rightly acks what the other part took.
-func declare(c *amqptest.Client) error {
+func (w *world) declare(c *amqptest.Client) error {
+	kind := amqptest.Classic
+	if w.mode == modeCluster { // a classic queue is only as alive as its node
+		kind = amqptest.Quorum
+	}
 	small := amqp.Table{"x-max-length": int32(smallLength), "x-overflow": "reject-publish"}
 	for _, do := range []func() error{
-		func() error { return c.Queue(amqptest.QueueSpec{Name: queueClassic}) },
+		func() error { return c.Queue(amqptest.QueueSpec{Name: queueClassic, Type: kind}) },
 		func() error { return c.Queue(amqptest.QueueSpec{Name: queueQuorum, Type: amqptest.Quorum}) },
-		func() error { return c.Queue(amqptest.QueueSpec{Name: queueFan}) },
-		func() error { return c.Queue(amqptest.QueueSpec{Name: queueSmall, Args: small}) },
+		func() error { return c.Queue(amqptest.QueueSpec{Name: queueFan, Type: kind}) },
+		func() error { return c.Queue(amqptest.QueueSpec{Name: queueSmall, Type: kind, Args: small}) },
 		func() error { return c.Exchange("ex.fan", "fanout", nil) },
 		func() error { return c.Bind(queueFan, "ex.fan", "") },
 		func() error { return c.Bind(queueSmall, "ex.fan", "") },

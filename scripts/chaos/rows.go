@@ -25,8 +25,13 @@ func readRows(ctx context.Context, db *sql.DB) (out []row, err error) {
 	return out, rows.Err()
 }
 
-func countReady(ctx context.Context, db *sql.DB) (n int, err error) {
-	err = db.QueryRowContext(ctx, "SELECT COUNT(*) FROM trans_message WHERE status = 'READY'").Scan(&n)
+// countReady counts what is still to be sent; patient rows that are never routable stay READY.
+func countReady(ctx context.Context, db *sql.DB, patient bool) (n int, err error) {
+	query := "SELECT COUNT(*) FROM trans_message WHERE status = 'READY'"
+	if patient {
+		query += " AND routing_key <> '" + routes()["n"].key + "'"
+	}
+	err = db.QueryRowContext(ctx, query).Scan(&n)
 	if err != nil {
 		return 0, fmt.Errorf("count rows: %w", err)
 	}

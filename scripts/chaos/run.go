@@ -52,7 +52,11 @@ func (r *run) run(ctx context.Context, log *slog.Logger) (err error) {
 	}
 	r.fleet = &fleet{world: r.world, book: r.book, opts: r.opts}
 	r.later(r.fleet.close)
-	r.counter = openCounter(ctx, r.node.URL())
+	var urls []string
+	for _, n := range r.nodes {
+		urls = append(urls, n.URL())
+	}
+	r.counter = openCounter(ctx, urls)
 	r.later(r.counter.close)
 	for range publishers {
 		if err := r.fleet.launch(rolePublisher); err != nil {
@@ -132,7 +136,7 @@ func (r *run) drain(ctx context.Context) error {
 func (r *run) emptied(ctx context.Context) error {
 	least, since := -1, time.Now()
 	for {
-		n, err := countReady(ctx, r.db.pool())
+		n, err := countReady(ctx, r.db.pool(), r.opts.mode != "")
 		switch {
 		case err != nil:
 			return err

@@ -11,6 +11,7 @@ type summary struct {
 	Name    string `json:"name"`
 	Seed    uint64 `json:"seed"`
 	Store   string `json:"store"`
+	Mode    string `json:"mode,omitempty"`
 	Seconds int    `json:"seconds"`
 	Pass    bool   `json:"pass"`
 	// Breaches say what does not hold, with the story of a few of the messages concerned.
@@ -73,7 +74,7 @@ func (s *summary) failAll(what string, stories []string) {
 // summarize weighs a run that has ended, or tells why it could not.
 func (r *run) summarize(err error) summary {
 	s := summary{
-		Name: "chaos", Seed: r.opts.seed, Store: r.opts.store, Seconds: r.opts.seconds, Pass: true,
+		Name: "chaos", Seed: r.opts.seed, Store: r.opts.store, Mode: r.opts.mode, Seconds: r.opts.seconds, Pass: true,
 		Breaches: []string{},
 		Causes:   map[string]int{}, FaultKinds: map[string]int{}, Bites: map[string]int{},
 		RecoveryMS: map[string]recovery{}, Died: []string{},
@@ -126,6 +127,9 @@ func (s *summary) addAccount(a account) {
 	s.failAll("unexplained repeats", a.unexplained)
 	if a.stuck > 0 {
 		s.fail("routable messages that stay READY while everything is well: %d", a.stuck)
+	}
+	if a.given > 0 && s.Mode != "" {
+		s.fail("routable messages that an outage made DEAD: %d", a.given)
 	}
 	if a.ok == 0 || a.delivered == 0 {
 		s.fail("nothing was published or delivered: the run proves nothing")

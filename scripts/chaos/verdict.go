@@ -18,6 +18,7 @@ type account struct {
 	causes        map[string]int // of repeats
 	ready, dead   int            // rows left
 	stuck         int            // READY rows of messages that have a queue
+	given         int            // DEAD rows of messages that have a queue
 }
 
 // evidence is what is compared.
@@ -105,6 +106,9 @@ func (e *evidence) countRows(a *account) {
 	for id, status := range e.rows {
 		if status == "DEAD" {
 			a.dead++
+			if m := e.book.intents[id]; m == nil || len(routes()[m.route].queues) > 0 {
+				a.given++
+			}
 			continue
 		}
 		a.ready++

@@ -26,17 +26,23 @@ const brokerUser = "svc"
 // world is the private servers of one run.
 type world struct {
 	dir   string // records of the processes
+	mode  string
 	log   *slog.Logger
-	node  *amqptest.Node
-	link  *faultproxy.Proxy // between the processes and the broker
+	node  *amqptest.Node    // the first of nodes
+	link  *faultproxy.Proxy // between the processes and that node
+	nodes []*amqptest.Node
+	links []*faultproxy.Proxy // one for each node
 	redis *dbtest.RedisServer
-	db    database
-	undo  []func() error
+	// spare is the replica of redis, and redisAddress is what moves from one to the other.
+	spare        *dbtest.RedisServer
+	redisAddress *faultproxy.Proxy
+	db           database
+	undo         []func() error
 }
 
 // openWorld starts everything; the caller calls close.
 func openWorld(ctx context.Context, o options, log *slog.Logger) (_ *world, err error) {
-	w := &world{log: log}
+	w := &world{log: log, mode: o.mode}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, w.close())
@@ -50,7 +56,7 @@ func openWorld(ctx context.Context, o options, log *slog.Logger) (_ *world, err 
 	} else {
 		w.later(func() error { return os.RemoveAll(w.dir) })
 	}
-	if w.db, err = openDatabase(ctx, o.store, filepath.Join(w.dir, "chaos.db")); err != nil {
+	if w.db, err = openDatabase(ctx, o, filepath.Join(w.dir, "chaos.db")); err != nil {
 		return nil, err
 	}
 	w.later(w.db.close)
@@ -58,6 +64,9 @@ func openWorld(ctx context.Context, o options, log *slog.Logger) (_ *world, err 
 		return nil, err
 	}
 	w.later(w.redis.Close)
+	if err := w.openSpareRedis(ctx); err != nil {
+		return nil, err
+	}
 	if err := w.migrate(ctx); err != nil {
 		return nil, err
 	}
@@ -78,40 +87,74 @@ func (w *world) close() error {
 	return errors.Join(errs...)
 }
 
-func (w *world) openBroker(ctx context.Context) (err error) {
-	if w.node, err = amqptest.NewNode(ctx, "", amqptest.Options{}); err != nil {
+func (w *world) openBroker(ctx context.Context) error {
+	if err := w.openNodes(ctx); err != nil {
 		return err
 	}
-	w.later(w.node.Close)
+	w.node = w.nodes[0]
 	if err := w.node.AddUser(brokerUser, brokerUser, ".*", ".*", ".*"); err != nil {
 		return err
 	}
-	if err := w.topology(declare); err != nil {
+	if err := w.topology(w.declare); err != nil {
 		return err
 	}
-	if err := w.node.FlushQueues(); err != nil {
-		return err
+	for _, n := range w.nodes {
+		if err := n.FlushQueues(); err != nil {
+			return err
+		}
+		link, err := faultproxy.New(n.Addr())
+		if err != nil {
+			return err
+		}
+		w.later(link.Close)
+		w.links = append(w.links, link)
 	}
-	if w.link, err = faultproxy.New(w.node.Addr()); err != nil {
-		return err
-	}
-	w.later(w.link.Close)
+	w.link = w.links[0]
 	return nil
 }
 
-// amqp is the URL by way of the link.
+// openNodes starts one node, or a cluster of three.
+func (w *world) openNodes(ctx context.Context) error {
+	if w.mode == modeCluster {
+		return w.openCluster(ctx)
+	}
+	n, err := amqptest.NewNode(ctx, "", amqptest.Options{})
+	if err != nil {
+		return err
+	}
+	w.later(n.Close)
+	w.nodes = []*amqptest.Node{n}
+	return nil
+}
+
+// amqp is the URL by way of the first link.
 func (w *world) amqp() string {
 	return fmt.Sprintf("amqp://%s:%s@%s/", brokerUser, brokerUser, w.link.Addr())
 }
 
-// topology does something on a connection of its own: none survives the faults.
-func (w *world) topology(do func(*amqptest.Client) error) error {
-	c, err := amqptest.Dial(w.node.URL())
-	if err != nil {
-		return err
+// moreBrokers are the addresses of the other links.
+func (w *world) moreBrokers() []string {
+	var more []string
+	for _, l := range w.links[1:] {
+		more = append(more, l.Addr())
 	}
-	defer c.Close() // the broker may just be ending it
-	return do(c)
+	return more
+}
+
+// topology does something on a connection of its own, to the first node that answers: none
+// survives the faults.
+func (w *world) topology(do func(*amqptest.Client) error) error {
+	var errs []error
+	for _, n := range w.nodes {
+		c, err := amqptest.Dial(n.URL())
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		defer c.Close() // the broker may just be ending it
+		return do(c)
+	}
+	return errors.Join(errs...)
 }
 
 // migrate makes the product's tables and the service's own.
@@ -152,4 +195,12 @@ func until(ctx context.Context, limit time.Duration, what string, holds func() b
 		}
 	}
 	return nil
+}
+
+// memberDSN is how the nth process reaches the database.
+func (w *world) memberDSN(n int) string {
+	if g, ok := w.db.(*galera); ok {
+		return g.member(n)
+	}
+	return w.db.dsn()
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"slices"
 
 	"github.com/transmsg/transmsg/model"
 )
@@ -27,6 +28,11 @@ func (s *Store) resolve(ctx context.Context, units []*unit) (now, later []*unit,
 			existing, err = s.readContent(ctx, q, ids, s.d.forUpdate)
 			return err
 		})
+	}
+	// A row whose commit gave up its wait for a synchronous standby is seen here, and a fail-over
+	// loses it. A commit of our own that logs something waits until the standby has all before it.
+	if err == nil && s.d.name == dialectPostgres && slices.ContainsFunc(units, func(u *unit) bool { return u.unsure }) {
+		_, err = s.db.ExecContext(ctx, "SELECT pg_logical_emit_message(true, 'transmsg', '')")
 	}
 	if err != nil {
 		return nil, nil, err

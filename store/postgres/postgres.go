@@ -81,5 +81,6 @@ func parse(dsn string) (cfg *pgx.ConnConfig, label string, err error) {
 		cfg.ConnectTimeout = dial.Timeout
 	}
 	cfg.RuntimeParams["client_encoding"] = "UTF8" // what the driver sends, whatever the DSN says
+	cfg.BuildFrontend = frontend
 	return cfg, fmt.Sprintf("postgres %s/%s", cmp.Or(u.Host, cfg.Host), cfg.Database), nil
 }
