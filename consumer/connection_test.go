@@ -148,7 +148,8 @@ func TestMissingQueueIsTriedAgain(t *testing.T) {
 func TestC61_ConsumerTimeout(t *testing.T) {
 	t.Parallel()
 	node := amqptest.StartNode(t, amqptest.Options{})
-	for _, s := range []string{"consumer_timeout, 2000", "channel_tick_interval, 500"} { // no settings of a file on 3.10
+	// The second is no setting of a file on 3.10.
+	for _, s := range []string{"consumer_timeout, 2000", "channel_tick_interval, 500"} {
 		_, err := node.Eval("application:set_env(rabbit, " + s + ").")
 		must(t, err)
 	}

@@ -55,8 +55,8 @@ func (q *queue) take(s *subscription, raw amqp.Delivery) (follow next, change bo
 	d := newDelivery(q, s, raw)
 	switch {
 	case s.alone && !d.suspect && !q.cfg.Ordered && !q.anyShut():
-		// Begun when the consumer is cancelled: settled before, the next one would be on its way here meanwhile, and the
-		// broker may return it.
+		// Begun when the consumer is cancelled: settled before, the next one would be on its way here
+		// meanwhile, and the broker may return it.
 		q.open(d)
 		s.first = d
 		return nextFull, true

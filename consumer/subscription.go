@@ -32,8 +32,8 @@ type subscription struct {
 
 	waiter atomic.Bool // a delivery waits after a call
 
-	// What waits for the end of the consumer; the queue's loop's, then retire's. first is what nobody had before, over a
-	// channel with a prefetch of 1; the others are suspects that came among others.
+	// What waits for the end of the consumer; the queue's loop's, then retire's. first is what nobody had before, over
+	// a channel with a prefetch of 1; the others are suspects that came among others.
 	first *delivery
 	kept  *delivery   // handled here when the others have ended
 	aside []*delivery // not handled here

@@ -11,8 +11,8 @@ import (
 func isLost(err error) bool { return errors.Is(err, ErrLost) }
 
 // await waits until ready says so; it is asked with the queue's mu held, again at the time that it names and whenever
-// something of the queue changes. Once it has said so await returns nil, so that ready may take what it grants. The error
-// says why d waits no longer.
+// something of the queue changes. Once it has said so await returns nil, so that ready may take what it grants. The
+// error says why d waits no longer.
 func (q *queue) await(d *delivery, ready func(now time.Time) (ok bool, at time.Time)) error {
 	var ctx context.Context // made when there is something to wait for
 	for {

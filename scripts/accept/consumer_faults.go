@@ -27,8 +27,9 @@ const (
 func consumerFaultsCheck() check {
 	return check{
 		name: "consumer-faults",
-		about: "queue deleted and made again, node stopped, consumer timeout exceeded, ladder queue missing, dead-letter " +
-			"exchange missing, database stopped, provider away: nothing lost, no dead letter, health down and up again",
+		about: "queue deleted and made again, node stopped, consumer timeout exceeded, ladder queue missing, " +
+			"dead-letter exchange missing, database stopped, provider away: " +
+			"nothing lost, no dead letter, health down and up again",
 		once: true,
 		run:  runConsumerFaults,
 	}

@@ -26,8 +26,8 @@ const (
 func crashPoisonCheck() check {
 	return check{
 		name: "crash-poison",
-		about: "one message ends the process each time, 49 neighbours: it alone is a dead letter; 25 kills over a full " +
-			"prefetch: nothing is a dead letter that no handler saw",
+		about: "one message ends the process each time, 49 neighbours: it alone is a dead letter; 25 kills over a " +
+			"full prefetch: nothing is a dead letter that no handler saw",
 		once: true,
 		run: func(ctx context.Context, e *env) (figures, error) {
 			c := &crash{env: e, figs: figures{}}
@@ -199,7 +199,8 @@ func (c *crash) restarts(ctx context.Context) error {
 		return err
 	}
 	for _, l := range letters {
-		c.Breaches.Check(c.board.callsOf(l.MessageId) > 0, "%s is a dead letter (%v) and no handler saw it", l.MessageId,
+		c.Breaches.Check(c.board.callsOf(l.MessageId) > 0, "%s is a dead letter (%v) and no handler saw it",
+			l.MessageId,
 			l.Headers[model.HeaderCause])
 	}
 	c.Breaches.AtLeast("messages handled", int64(c.board.finished()+len(letters)), crashBacklog)

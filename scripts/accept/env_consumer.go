@@ -62,7 +62,9 @@ func consumerChild(ctx context.Context, data []byte) error {
 }
 
 // openConsumer makes a consumer of one queue with a sender of its own.
-func openConsumer(url string, q consumer.Queue, observers ...consumer.Observer) (*consumer.Consumer, func() error, error) {
+func openConsumer(
+	url string, q consumer.Queue, observers ...consumer.Observer,
+) (*consumer.Consumer, func() error, error) {
 	quiet := slog.New(slog.DiscardHandler)
 	sending, err := confirms.ParseURL(url)
 	if err != nil {

@@ -31,8 +31,9 @@ const (
 func ladderCheck() check {
 	return check{
 		name: "ladder",
-		about: "attempts after 1 s, 5 s, 30 s while 10,000 good messages pass and 100 copies each wait for a deleted and a " +
-			"full queue; consumer and broker away with copies in each step; a poison message has exactly its attempts",
+		about: "attempts after 1 s, 5 s, 30 s while 10,000 good messages pass and 100 copies each wait for a deleted " +
+			"and a full queue; consumer and broker away with copies in each step; " +
+			"a poison message has exactly its attempts",
 		once: true,
 		run:  runLadder,
 	}
@@ -140,14 +141,15 @@ func (l *ladderRun) climb(ctx context.Context) error {
 	late := time.Duration(0)
 	for _, id := range bad {
 		tries, at := l.in.calls(id)
-		if !l.Breaches.Check(slices.Equal(tries, []int{1, 2, 3, 4}), "%s had the attempts %v, want 1 2 3 4", id, tries) {
+		if !l.Breaches.Check(slices.Equal(tries, []int{1, 2, 3, 4}), "%s had the attempts %v, want 1 2 3 4", id,
+			tries) {
 			continue
 		}
 		for i, step := range l.in.ladder.Steps {
 			gap := at[i+1].Sub(at[i])
 			late = max(late, gap-step)
-			l.Breaches.Check(gap >= step && gap < step+ladderSlack, "%s: attempt %d came %v after the one before, want %v",
-				id, i+2, gap, step)
+			l.Breaches.Check(gap >= step && gap < step+ladderSlack, "%s: attempt %d came %v after the one before, "+
+				"want %v", id, i+2, gap, step)
 		}
 	}
 	tries, _ := l.in.calls("permanent-0")
