@@ -190,7 +190,7 @@ func (h *hostile) actorSettings() ([]string, map[string][]string) {
 
 func (h *hostile) managementSettings() ([]string, map[string][]string) {
 	return []string{"messages", "replay", "--all", "--store", h.dsn}, map[string][]string{
-		"management":      h.urls("amqp://u:p@h/", "http://h:1", "http://u:p@", "http://u:p@h:port", "http://u:p@h?x=1"),
+		"management":      h.urls("amqp://u:p@h/", "http://h:1", "http://u:p@", "http://u:p@h:x", "http://u:p@h?x=1"),
 		"management-file": h.files("", "\n", "http://h:15672"),
 	}
 }
