@@ -32,7 +32,7 @@ const (
 
 // Workloads are the names that Config.Only takes, in the order of the run.
 func Workloads() []string {
-	return []string{"naive", "publish", "batch", "tx", "latency", "drain", "growth"}
+	return []string{"naive", "publish", "batch", "tx", "latency", "drain", "growth", "consume", "consume-inbox"}
 }
 
 // Config says what to measure and where. The zero value of a field but Broker means its

@@ -35,6 +35,7 @@ func (r *runner) plan(ctx context.Context) []block {
 		blocks = append(blocks, block{name: "latency", figures: []*figure{r.latencyFigure(ctx)}})
 	}
 	blocks = append(blocks, r.backlogBlocks(ctx)...)
+	blocks = append(blocks, r.consumeBlocks(ctx)...)
 	if r.cfg.Quick {
 		return []block{merge(blocks)}
 	}

@@ -105,7 +105,7 @@ func checkKeys(t *testing.T, name string, w map[string]any) {
 	t.Helper()
 	filled := map[string][]string{
 		"of_naive":           {"naive", "publish", "batch"},
-		"of_reference":       {"tx", "latency"},
+		"of_reference":       {"tx", "latency", "consume", "consume-inbox"},
 		"publish_p50_us":     {"publish", "latency", "growth"},
 		"publish_p99_us":     {"publish", "latency", "growth"},
 		"confirm_p50_us":     {"publish", "latency", "growth"},

@@ -18,10 +18,11 @@ const childArg = "-child"
 // children are the roles, each with its own JSON.
 func children() map[string]func(context.Context, []byte) error {
 	return map[string]func(context.Context, []byte) error{
-		"publish": publishChild,
-		"commit":  commitChild,
-		"steady":  steadyChild,
-		"consume": consumerChild,
+		"publish":    publishChild,
+		"commit":     commitChild,
+		"steady":     steadyChild,
+		"consume":    consumerChild,
+		"one-effect": consumeChild,
 	}
 }
 

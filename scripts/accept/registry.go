@@ -35,6 +35,7 @@ func registry() map[string]check {
 		crashPoisonCheck(),
 		ladderCheck(),
 		consumerFaultsCheck(),
+		oneEffectCheck(),
 	}
 	byName := make(map[string]check, len(all))
 	for _, c := range all {
