@@ -49,9 +49,9 @@ type Config struct {
 	// colons. Each queue's handler has a name of its own: two that get one message have an effect each. It outlives
 	// processes and releases; who changes it lists the old one in Formerly.
 	Consumer string
-	// Formerly are the names that this consumer had before, the latest first, at most 8. A record under one of them counts, also while
-	// processes with the old name still run. Each costs one more row for a message; leave it out again when the
-	// inbox's retention has passed.
+	// Formerly are the names that this consumer had before, the latest first, at most 8. A record under one of them
+	// counts, also while processes with the old name still run. Each costs one more row for a message; leave it out
+	// again when the inbox's retention has passed.
 	Formerly []string
 	// Store keeps the records, on the database of the handlers' transactions.
 	Store Store

@@ -34,12 +34,13 @@ func TestADeadlockIsBusy(t *testing.T) {
 		other := map[string]chan struct{}{"a": make(chan struct{}), "b": make(chan struct{})}
 		lock := func(mine, first, second string) consumer.Handler {
 			return r.handler(r.once(t), func(ctx context.Context, tx *sql.Tx) error {
-				if _, err := tx.ExecContext(ctx, "UPDATE accounts SET total = total + 1 WHERE id = "+first); err != nil {
+				const book = "UPDATE accounts SET total = total + 1 WHERE id = "
+				if _, err := tx.ExecContext(ctx, book+first); err != nil {
 					return err
 				}
 				met <- struct{}{}
 				<-other[mine]
-				_, err := tx.ExecContext(ctx, "UPDATE accounts SET total = total + 1 WHERE id = "+second)
+				_, err := tx.ExecContext(ctx, book+second)
 				if err != nil {
 					err = fmt.Errorf("book: %w", err)
 				}

@@ -19,8 +19,9 @@ type Transaction interface {
 // Body writes the record through tx and calls effect, once. Its error rolls the transaction back.
 type Body func(ctx context.Context, tx Transaction, effect func() error) error
 
-// Handle is one delivery, for who begins transactions in another way than [Once.InTx]. transact opens a transaction, calls
-// the body once with it, commits when the body returned nil and rolls back when it did not, and returns the error of either.
+// Handle is one delivery, for who begins transactions in another way than [Once.InTx]. transact opens a transaction,
+// calls the body once with it, commits when the body returned nil and rolls back when it did not, and returns the
+// error of either.
 func (o *Once) Handle(
 	ctx context.Context, m *consumer.Message, transact func(ctx context.Context, body Body) error,
 ) error {
@@ -56,8 +57,9 @@ type delivery struct {
 
 var (
 	errDone = errors.New("done")
-	errGone = errors.New("the transaction was rolled back in the middle, and the handler went on: it overlooked the error of " +
-		"a statement, such as a deadlock; what it did after that may have stayed. A handler returns its statements' errors")
+	errGone = errors.New("the transaction was rolled back in the middle, and the handler went on: it overlooked the " +
+		"error of a statement, such as a deadlock; what it did after that may have stayed. A handler returns its " +
+		"statements' errors")
 )
 
 // body is what happens inside the transaction.

@@ -29,8 +29,9 @@ func New(cfg Config) (*Once, error) {
 // Publisher is that of the [Config], or nil.
 func (o *Once) Publisher() *publisher.Publisher { return o.cfg.Publisher }
 
-// TxHandler has its effect in tx, and publishes through out, which is nil without a publisher. Nil commits both. Any error
-// rolls back; see the package's page for what it means. ctx ends with the handler's deadline, and the transaction with it.
+// TxHandler has its effect in tx, and publishes through out, which is nil without a publisher. Nil commits both. Any
+// error rolls back; see the package's page for what it means. ctx ends with the handler's deadline, and the
+// transaction with it.
 type TxHandler func(ctx context.Context, tx *sql.Tx, out *publisher.Tx, m *consumer.Message) error
 
 // InTx makes a handler that runs fn in a transaction of db. opts may be nil.
@@ -89,8 +90,8 @@ func (c Counters) CountRedelivery(ctx context.Context, m *consumer.Message) (int
 }
 
 // errNoID is the end of a message that cannot be told from others.
-var errNoID = errors.New("the message has no id, and nobody can tell whether it was handled before; give it one, or set " +
-	"effect.Config.Key or NoID")
+var errNoID = errors.New("the message has no id, and nobody can tell whether it was handled before; " +
+	"give it one, or set effect.Config.Key or NoID")
 
 // record is the record of a message. errNoID says that it has none.
 func (o *Once) record(m *consumer.Message) (model.InboxRecord, error) {

@@ -14,10 +14,10 @@ import (
 // maxIdempotencyKey is what payment providers take.
 const maxIdempotencyKey = 100
 
-// IdempotencyKey is what a provider is told, so that a second call has no second effect there: the consumer's name and the
-// message's id or key, such as "payments/0192...". One that a provider may refuse, longer than 100 bytes or not
-// plain ASCII, becomes a UUID made of both. The name is the oldest of Formerly, where there is one: calls that went out under
-// that name must meet the same key.
+// IdempotencyKey is what a provider is told, so that a second call has no second effect there: the consumer's name
+// and the message's id or key, such as "payments/0192...". One that a provider may refuse, longer than 100 bytes or
+// not plain ASCII, becomes a UUID made of both. The name is the oldest of Formerly, where there is one: calls that
+// went out under that name must meet the same key.
 func (o *Once) IdempotencyKey(m *consumer.Message) (string, error) {
 	r, err := o.record(m)
 	if err != nil {
@@ -43,13 +43,13 @@ func idempotencyKey(r *model.InboxRecord) string {
 	return key
 }
 
-// ErrInTx says that a call outside of the database was about to be made while a transaction is open: it would hold locks
-// for as long as the provider takes, and could not be undone.
+// ErrInTx says that a call outside of the database was about to be made while a transaction is open: it would hold
+// locks for as long as the provider takes, and could not be undone.
 var ErrInTx = errors.New("effect: a transaction is open in this context: make the call before it, by CallThenTx")
 
-// Call has an effect outside of the database and returns what is to be recorded. key is the idempotency key; the provider
-// must be told it. It may be called again for the same message, with the same key: after a crash, or where the transaction
-// that records the result fails.
+// Call has an effect outside of the database and returns what is to be recorded. key is the idempotency key; the
+// provider must be told it. It may be called again for the same message, with the same key: after a crash, or where
+// the transaction that records the result fails.
 type Call[R any] func(ctx context.Context, m *consumer.Message, key string) (R, error)
 
 // CallThenTx makes a handler for an effect outside of the database, such as a charge at a payment provider: call runs

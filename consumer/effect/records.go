@@ -34,8 +34,8 @@ const (
 	RecordDone
 )
 
-// Records keep what [Outside] knows of a message: "processing", with a lease that a dead process lets end, and then "done".
-// Package redisrecord has them on Redis. They may lose a record: then the idempotency key is what is left.
+// Records keep what [Outside] knows of a message: "processing", with a lease that a dead process lets end, and then
+// "done". Package redisrecord has them on Redis. They may lose a record: then the idempotency key is what is left.
 type Records interface {
 	// Begin makes the record processing for token unless it is processing or done.
 	Begin(ctx context.Context, key, token string, lease time.Duration) (RecordState, error)
@@ -70,9 +70,9 @@ type outside struct {
 	call func(ctx context.Context, m *consumer.Message, key string) error
 }
 
-// Outside makes a handler for an effect that no database of ours knows of: call is told an idempotency key and is made
-// under a record that keeps others away. It may be called again for the same message, with the same key, after a crash or
-// after records were lost. A message without an id or key is a dead letter. Records that cannot be asked are
+// Outside makes a handler for an effect that no database of ours knows of: call is told an idempotency key and is
+// made under a record that keeps others away. It may be called again for the same message, with the same key, after a
+// crash or after records were lost. A message without an id or key is a dead letter. Records that cannot be asked are
 // [consumer.Unavailable]; somebody else's record is [consumer.Busy].
 func Outside(
 	cfg OutsideConfig, call func(ctx context.Context, m *consumer.Message, key string) error,
@@ -165,7 +165,8 @@ func (o *outside) end(ctx context.Context, key, token string, failed error) erro
 	}
 	if err := o.cfg.Records.Done(clean, key, o.cfg.Keep); err != nil {
 		// Acked now, a repeat would meet no record. The next delivery calls again, with the same key.
-		return consumer.Unavailable(fmt.Errorf("effect: the effect exists, and its record could not be written: %w", err))
+		err = fmt.Errorf("effect: the effect exists, and its record could not be written: %w", err)
+		return consumer.Unavailable(err)
 	}
 	return nil
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/transmsg/transmsg/publisher/gormtx"
 )
 
-// TxHandler has its effect in tx, and publishes through out, which is nil without a publisher. Nil commits both; any error
-// rolls back. tx.Transaction inside it is a savepoint.
+// TxHandler has its effect in tx, and publishes through out, which is nil without a publisher. Nil commits both; any
+// error rolls back. tx.Transaction inside it is a savepoint.
 type TxHandler func(ctx context.Context, tx *gorm.DB, out *publisher.Tx, m *consumer.Message) error
 
 // InTx makes a handler that runs fn in a transaction of db: once has the rules, see [effect.Once.InTx].
@@ -25,7 +25,7 @@ func InTx(once *effect.Once, db *gorm.DB, fn TxHandler) consumer.Handler {
 			return transact(ctx, once.Publisher(), db, func(ctx context.Context, tx *gorm.DB, out *publisher.Tx) error {
 				handle, ok := tx.Statement.ConnPool.(effect.Transaction)
 				if !ok {
-					return fmt.Errorf("gormeffect: %w: gorm's transaction has no handle to roll back", gorm.ErrInvalidTransaction)
+					return fmt.Errorf("gormeffect: %w: it cannot be rolled back", gorm.ErrInvalidTransaction)
 				}
 				return body(ctx, handle, func() error { return fn(ctx, tx, out, m) })
 			})

@@ -28,8 +28,8 @@ type Client interface {
 
 // Records implements [effect.Records]. It is safe for concurrent use.
 //
-// Redis replicates without waiting: a fail-over may lose a record, and then the provider's idempotency key alone keeps the
-// effect single. Its keys must not be evicted: set maxmemory-policy noeviction.
+// Redis replicates without waiting: a fail-over may lose a record, and then the provider's idempotency key alone
+// keeps the effect single. Its keys must not be evicted: set maxmemory-policy noeviction.
 type Records struct {
 	client Client
 	prefix string

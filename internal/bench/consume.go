@@ -190,12 +190,13 @@ func (r *runner) inboxHandler(pool *sql.DB) (consumer.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	return once.InTx(pool, nil, func(context.Context, *sql.Tx, *publisher.Tx, *consumer.Message) error { return nil }), nil
+	none := func(context.Context, *sql.Tx, *publisher.Tx, *consumer.Message) error { return nil }
+	return once.InTx(pool, nil, none), nil
 }
 
 // consume handles n messages of the queue with the product, from the first handler call to the end of the last.
 func (p *product) consume(ctx context.Context, n int, handle consumer.Handler) (float64, error) {
-	var first sync.Once
+	var first, end sync.Once
 	var start time.Time
 	var failed atomic.Pointer[error]
 	var handled atomic.Int64
@@ -212,8 +213,8 @@ func (p *product) consume(ctx context.Context, n int, handle consumer.Handler) (
 				if err != nil {
 					failed.CompareAndSwap(nil, &err)
 				}
-				if handled.Add(1) == int64(n) {
-					close(ended)
+				if handled.Add(1) == int64(n) || err != nil { // there is no ladder for what fails
+					end.Do(func() { close(ended) })
 				}
 				return err
 			},

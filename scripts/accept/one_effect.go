@@ -27,8 +27,8 @@ var effectQueues = []string{"payments", "mails"}
 func oneEffectCheck() check {
 	return check{
 		name: "one-effect",
-		about: "messages delivered two to four times, also at once, to consumers killed with -9 twenty times: one effect for " +
-			"each consumer and message",
+		about: "messages delivered two to four times, also at once, to consumers killed with -9 twenty times: one " +
+			"effect for each consumer and message",
 		run: onServer(worldOptions{}, func(ctx context.Context, w *world) (figures, error) {
 			o := &oneEffect{world: w, exchange: w.name("ex"), dead: w.name("dead")}
 			return o.run(ctx)
@@ -84,8 +84,8 @@ func (o *oneEffect) prepare(ctx context.Context) error {
 	return o.db.exec(ctx, "CREATE TABLE effects (consumer VARCHAR(64) NOT NULL, message VARCHAR(64) NOT NULL)")
 }
 
-// publish puts each message two to four times, half of the copies right behind each other so that two processes get them
-// at once, the others anywhere.
+// publish puts each message two to four times, half of the copies right behind each other so that two processes get
+// them at once, the others anywhere.
 func (o *oneEffect) publish(ctx context.Context) error {
 	var ids []string
 	for range effectMessages {
@@ -243,13 +243,20 @@ func (o *oneEffect) left() (total int, err error) {
 // check counts effects by raw SQL, and compares them with the inbox.
 func (o *oneEffect) check(ctx context.Context, figs figures) error {
 	want := effectMessages * len(effectQueues)
+	key := map[string]string{
+		"mysql": "CONVERT(i.record_key USING utf8mb4)", "postgres": "convert_from(i.record_key, 'UTF8')",
+	}[o.Store]
 	for _, q := range []struct{ what, query string }{
 		{"effects", "SELECT COUNT(*) FROM effects"},
-		{"pairs of consumer and message with an effect", "SELECT COUNT(*) FROM (SELECT DISTINCT consumer, message FROM effects) d"},
+		{
+			"pairs of consumer and message with an effect",
+			"SELECT COUNT(*) FROM (SELECT DISTINCT consumer, message FROM effects) d",
+		},
 		{"inbox records", "SELECT COUNT(*) FROM trans_inbox"},
-		{"effects with an inbox record", "SELECT COUNT(*) FROM effects e JOIN trans_inbox i ON i.consumer = e.consumer AND " +
-			map[string]string{"mysql": "CONVERT(i.record_key USING utf8mb4)", "postgres": "convert_from(i.record_key, 'UTF8')"}[o.Store] +
-			" = e.message"},
+		{
+			"effects with an inbox record",
+			"SELECT COUNT(*) FROM effects e JOIN trans_inbox i ON i.consumer = e.consumer AND " + key + " = e.message",
+		},
 	} {
 		n, err := o.db.number(ctx, q.query)
 		if err != nil {
