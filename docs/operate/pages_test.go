@@ -62,7 +62,9 @@ func flags(t *testing.T) map[string]bool {
 		t.Fatalf("build: %v\n%s", err, out)
 	}
 	known := map[string]bool{}
-	for _, verb := range []string{"compensator", "publish", "migrate", "migrate up", "messages list", "stats", "topology check"} {
+	for _, verb := range []string{
+		"compensator", "publish", "migrate", "migrate up", "messages list", "messages retry", "stats", "topology check",
+	} {
 		out, err := exec.CommandContext(t.Context(), binary, append(strings.Fields(verb), "--help")...).Output()
 		if err != nil {
 			t.Fatalf("transmsg %s --help: %v", verb, err)
