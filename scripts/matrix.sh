@@ -28,7 +28,6 @@ confirms ./confirms/ ./internal/amqptest/
 publisher -skip /^(postgres|sqlite) ./publisher/
 compensator -skip /^(postgres|sqlite) ./compensator/
 topology ./scripts/topology/
-grants -run RabbitMQ|Topology|Mesh ./docs/operate/
 CELLS
       ;;
     mysql | postgres)
