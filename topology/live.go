@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 )
 
 // API asks a broker's management API; [github.com/transmsg/transmsg/internal/management.Client] is one. Get reads the
@@ -38,7 +39,7 @@ func ReadAPI(ctx context.Context, api API, vhost string) (*Broker, error) {
 	ask(&d.Exchanges, PartExchanges, "exchanges", vhost)
 	ask(&d.Queues, PartQueues, "queues", vhost)
 	if unseen[PartExchanges] != "" && unseen[PartQueues] != "" || ctx.Err() != nil {
-		return nil, fmt.Errorf("read topology: %w", errors.Join(refused...))
+		return noVHost(ctx, api, vhost, refused)
 	}
 	ask(&d.Bindings, PartBindings, "bindings", vhost)
 	ask(&d.Policies, PartPolicies, "policies", vhost)
@@ -55,9 +56,20 @@ func ReadAPI(ctx context.Context, api API, vhost string) (*Broker, error) {
 	for _, p := range operators {
 		b.OperatorPolicies = append(b.OperatorPolicies, p.policy())
 	}
-	b.HasVHost = true // its exchanges were there
+	delete(b.Exchanges, defaultExchange) // in every virtual host, and in no export
+	b.HasVHost = true                    // its exchanges were there
 	for part, why := range unseen {
 		b.unseen(why, part)
 	}
 	return b, nil
+}
+
+// noVHost is a broker without the virtual host, where the list of those that the user sees does not have it.
+func noVHost(ctx context.Context, api API, vhost string, refused []error) (*Broker, error) {
+	var list []vhostJSON
+	err := api.Get(ctx, &list, "vhosts")
+	if err != nil || slices.Contains(list, vhostJSON{vhost}) {
+		return nil, fmt.Errorf("read topology: %w", errors.Join(append(refused, err)...))
+	}
+	return &Broker{VHost: vhost}, nil
 }

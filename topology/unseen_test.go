@@ -2,8 +2,10 @@ package topology_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"maps"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -154,6 +156,62 @@ func TestDangersAreFoundWithoutAPlan(t *testing.T) {
 		way := topologytest.Ways()[i]
 		if r := topology.Check(fixture(t, name), nil, topology.ViewAll); !strings.Contains(lines(r), way.Says) {
 			t.Errorf("%s: no finding says %q\n%s", name, way.Says, lines(r))
+		}
+	}
+}
+
+// answers is a management API by the path of its questions; what it does not have it refuses.
+type answers map[string]string
+
+func (a answers) Get(_ context.Context, out any, path ...string) error {
+	text, ok := a[strings.Join(path, "/")]
+	if !ok {
+		return errors.New("401: the user may not see this")
+	}
+	return json.Unmarshal([]byte(text), out)
+}
+
+// A user with fewer rights sees less: what it does not see is not checked.
+func TestAPIThatRefusesIsNotChecked(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("testdata/" + goodName + ".json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var export map[string]json.RawMessage
+	if err := json.Unmarshal(text, &export); err != nil {
+		t.Fatal(err)
+	}
+	all := answers{
+		"overview": `{"rabbitmq_version":"3.10.8"}`, "operator-policies/shop": "[]",
+		"exchanges/shop": string(export["exchanges"]), "queues/shop": string(export["queues"]),
+		"bindings/shop": string(export["bindings"]), "policies/shop": string(export["policies"]),
+		"users": string(export["users"]), "vhosts/shop/permissions": string(export["permissions"]),
+		"vhosts/shop/topic-permissions": "[]",
+	}
+	read := func(a answers) topology.Report {
+		b, err := topology.ReadAPI(t.Context(), a, topologytest.VHost)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return topology.Check(b, goodPlan(t), topology.ViewAll)
+	}
+	if r := read(all); !r.OK() {
+		t.Errorf("with all answers:\n%s", lines(r))
+	}
+	for _, path := range slices.Sorted(maps.Keys(all)) {
+		less := maps.Clone(all)
+		delete(less, path)
+		if r := read(less); len(r.Findings) > 0 || len(r.Unseen) == 0 || !strings.Contains(lines(r), "401") {
+			t.Errorf("without %s:\n%s", path, lines(r))
+		}
+	}
+	if r := read(answers{"vhosts": `[{"name":"/"}]`}); !slices.Equal(names(r), []string{"vhost-missing"}) {
+		t.Errorf("without the virtual host:\n%s", lines(r))
+	}
+	for _, a := range []answers{{}, {"vhosts": `[{"name":"shop"}]`}} {
+		if b, err := topology.ReadAPI(t.Context(), a, topologytest.VHost); err == nil {
+			t.Errorf("an API that refuses all: %v", b)
 		}
 	}
 }

@@ -22,6 +22,7 @@ type topologyCheck struct {
 	definitions string
 	viewName    string
 	amqp        amqpOptions
+	api         managementOptions
 }
 
 func (a *app) topologyCheckCommand() *cobra.Command {
@@ -31,8 +32,9 @@ func (a *app) topologyCheckCommand() *cobra.Command {
 		Short: "Name what is missing, differs, or loses messages on a broker or in an export",
 		Long: "Compares a broker with the topology file, and names what loses or multiplies messages although the\n" +
 			"broker confirms them: limits that drop, dead letters that go nowhere, transient queues and more.\n" +
-			"Looks at an export (--definitions), or over AMQP, which tells only what exists. Without a topology\n" +
-			"file it looks for dangers alone. What it could not see is said not to be checked.\n\n" +
+			"Looks at an export (--definitions), at the management API (--management), or over AMQP, which tells\n" +
+			"only what exists. Without a topology file it looks for dangers alone. What it could not see is said\n" +
+			"not to be checked.\n\n" +
 			"Exit codes: 0 all was checked and nothing found, 1 something was found, 4 nothing was found and not\n" +
 			"everything could be checked.",
 		Example: "  rabbitmqctl export_definitions - | transmsg topology check --topology shop.yaml --definitions -\n" +
@@ -41,6 +43,7 @@ func (a *app) topologyCheckCommand() *cobra.Command {
 	}
 	o.plan.bind(cmd.Flags(), "; without it only dangers are looked for")
 	o.amqp.bindAddress(cmd.Flags())
+	o.api.bindAddress(cmd.Flags(), "to see all of a virtual host; its user needs the tag administrator")
 	set := pflag.NewFlagSet("", pflag.ContinueOnError)
 	set.StringVar(&o.definitions, "definitions", "", "`file` with an export of the broker's definitions; - is stdin")
 	set.StringVar(&o.viewName, "view", "all", "whose messages: publisher, consumer or all")
@@ -93,26 +96,37 @@ func (o *topologyCheck) passwords(a *app, p *topology.Plan) []topology.Unchecked
 
 // read makes a model of what is to be checked.
 func (o *topologyCheck) read(ctx context.Context, a *app, plan *topology.Plan) (*topology.Broker, error) {
-	if o.definitions != "" {
-		text, err := a.readAtMost(o.definitions, maxDefinitions)
-		if err != nil {
-			return nil, usagef("--definitions: read %s: %w", o.definitions, err)
-		}
-		vhost := cmp.Or(o.plan.vhost, topology.DefaultVHost)
-		if plan != nil {
-			vhost = plan.VHost
-		}
-		b, err := topology.ReadDefinitions(text, vhost)
-		if err != nil {
-			return nil, usagef("--definitions %s: %w", o.definitions, err)
-		}
-		return b, nil
+	vhost := cmp.Or(o.plan.vhost, topology.DefaultVHost)
+	if plan != nil {
+		vhost = plan.VHost
 	}
-	if plan == nil {
-		return nil, usagef("AMQP tells only whether what a topology file names exists: give --topology or " +
-			"--definitions")
+	if o.definitions != "" {
+		return o.readDefinitions(a, vhost)
+	}
+	api, err := o.api.client(a)
+	switch {
+	case err != nil:
+		return nil, err
+	case api != nil:
+		defer api.Close()
+		return topology.ReadAPI(ctx, api, vhost)
+	case plan == nil:
+		return nil, usagef("AMQP tells only whether what a topology file names exists: give --topology, " +
+			"--management or --definitions")
 	}
 	return o.readAMQP(ctx, a, plan)
+}
+
+func (o *topologyCheck) readDefinitions(a *app, vhost string) (*topology.Broker, error) {
+	text, err := a.readAtMost(o.definitions, maxDefinitions)
+	if err != nil {
+		return nil, usagef("--definitions: read %s: %w", o.definitions, err)
+	}
+	b, err := topology.ReadDefinitions(text, vhost)
+	if err != nil {
+		return nil, usagef("--definitions %s: %w", o.definitions, err)
+	}
+	return b, nil
 }
 
 // jsonTopology is the documented line of topology check --json.

@@ -10,10 +10,10 @@ queues:
   - {name: orders.all, retry: [1s, 30s]}
   - {name: shipping.all, partitions: 2}
 users:
-  publisher: {name: shop-publisher}
-  consumer: {name: shop-consumer}
-  compensator: {name: shop-compensator}
-  collector: {name: shop-collector}
+  publisher: {name: shop-publisher, password-file: publisher}
+  consumer: {name: shop-consumer, password-file: consumer}
+  compensator: {name: shop-compensator, password-file: compensator}
+  collector: {name: shop-collector, password-file: collector}
 `
 
 // VHost is the file's virtual host; Elsewhere is one that is not.
@@ -22,7 +22,7 @@ const (
 	Elsewhere = "elsewhere"
 )
 
-// Users are the logins of the file with their passwords.
+// Users are the logins of the file with their passwords; each password-file has the name of its role.
 var Users = map[string]string{
 	"publisher": "of the publisher", "consumer": "of the consumer",
 	"compensator": "of the compensator", "collector": "of the collector",

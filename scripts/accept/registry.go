@@ -36,6 +36,7 @@ func registry() map[string]check {
 		ladderCheck(),
 		consumerFaultsCheck(),
 		oneEffectCheck(),
+		topologyCheck(),
 	}
 	byName := make(map[string]check, len(all))
 	for _, c := range all {
