@@ -15,8 +15,8 @@ type API interface {
 }
 
 // ReadAPI makes a Broker of the management API's answers about one virtual host. What its user may not see is named
-// in Unseen; with the tag administrator everything is seen, with monitoring everything but users, rights and
-// policies. The error is that not even exchanges and queues could be read, or that ctx ended.
+// in Unseen; with the tag administrator everything is seen, with monitoring everything but users and
+// rights. The error is that not even exchanges and queues could be read, or that ctx ended.
 func ReadAPI(ctx context.Context, api API, vhost string) (*Broker, error) {
 	var d definitions
 	var refused []error

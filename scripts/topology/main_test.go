@@ -16,8 +16,8 @@ import (
 	"github.com/transmsg/transmsg/internal/proc"
 )
 
-// broker is the private node of the package: users are of the whole broker, so the shared one will not do. binary is the
-// transmsg under test.
+// broker is the private node of the package: users are of the whole broker, so the shared one will not do. binary is
+// the transmsg under test.
 var (
 	broker struct {
 		node *amqptest.Node

@@ -129,7 +129,9 @@ func TestEachUserCanDoItsWorkAndNoMore(t *testing.T) {
 		{
 			"l-",
 			[]act{consume("dead-letters")},
-			[]act{publish("orders", "order.placed"), publish("", "orders.all"), consume("orders.all"), declare(), bind()},
+			[]act{
+				publish("orders", "order.placed"), publish("", "orders.all"), consume("orders.all"), declare(), bind(),
+			},
 		},
 	} {
 		conn := dial(t, broker.node.URLFor(tc.user+w.tag, password, w.vhost))

@@ -33,7 +33,8 @@ func TestApplyWithTheNativeTool(t *testing.T) {
 	}
 	config := w.write(filepath.Join(t.TempDir(), "admin.toml"), "[it]\nusername = \"guest\"\npassword = \"guest\"\n")
 	w.env = append(w.env, "RABBITMQADMIN="+native)
-	w.options = []string{"--config", config, "--node", "it", "--base-uri", fmt.Sprintf("http://127.0.0.1:%d", broker.port)}
+	api := fmt.Sprintf("http://127.0.0.1:%d", broker.port)
+	w.options = []string{"--config", config, "--node", "it", "--base-uri", api}
 	w.run(0, "apply")
 	if err := w.admin().DeleteQueue("orders.all.retry.100ms"); err != nil {
 		t.Fatal(err)
@@ -93,8 +94,10 @@ func TestWhatIsSpoiledIsNamedAndMended(t *testing.T) {
 				}
 				return admin.Exchange("orders", "fanout", nil)
 			},
-			texts: []string{`exchange orders: type is "fanout", want "topic"`, "binding orders -> orders.all by # is missing"},
-			mend:  func() error { return admin.DeleteExchange("orders") },
+			texts: []string{
+				`exchange orders: type is "fanout", want "topic"`, "binding orders -> orders.all by # is missing",
+			},
+			mend: func() error { return admin.DeleteExchange("orders") },
 		},
 		{
 			name:  "binding missing",
@@ -121,8 +124,11 @@ func TestWhatIsSpoiledIsNamedAndMended(t *testing.T) {
 			texts: []string{"user " + user + ": the password is another than the one given"},
 		},
 		{
-			name:  "policy gone",
-			spoil: func() error { _, err := broker.node.Ctl("clear_policy", "-p", w.vhost, "transmsg-work"); return err },
+			name: "policy gone",
+			spoil: func() error {
+				_, err := broker.node.Ctl("clear_policy", "-p", w.vhost, "transmsg-work")
+				return err
+			},
 			texts: append(append(withoutPolicy("shipping.all.0"), withoutPolicy("shipping.all.1")...),
 				append(withoutPolicy("shipping.all.2"), withoutPolicy("orders.all")...)...),
 		},
