@@ -23,6 +23,7 @@ func (h *hostile) settingKinds() map[string]settingKind {
 		h.timeSettings, h.countSettings, h.wordSettings, h.alertSettings, h.signedSettings, h.httpSettings,
 		h.redisSettings, h.redisTLSSettings, h.brokerSettings, h.partSettings, h.brokerTLSSettings, h.storeSettings,
 		h.storeTLSSettings, h.publishSettings, h.actorSettings, h.managementSettings, h.managementPartSettings,
+		h.topologySettings,
 	} {
 		args, values := group()
 		for name, list := range values {
@@ -202,4 +203,8 @@ func (h *hostile) managementPartSettings() ([]string, map[string][]string) {
 		"management-tls-ca": h.files("", "x"), "management-tls-cert": h.files("", "x"),
 		"management-tls-key": h.files("", "x"), "management-tls-server-name": nil,
 	}
+}
+
+func (h *hostile) topologySettings() ([]string, map[string][]string) {
+	return []string{"topology", "print"}, map[string][]string{"topology": h.files("", "\n", "x", "nope: 1\n")}
 }
