@@ -37,6 +37,7 @@ need_binaries() {
   have psql || packages+=(postgresql-client)
   have shellcheck || packages+=(shellcheck)
   have python3 || packages+=(python3)
+  have rsync || packages+=(rsync) # copies the state between Galera nodes
   # The race detector is linked by a C compiler.
   if ! have "$(go env CC)"; then packages+=(gcc libc6-dev); fi
   ((${#packages[@]})) || return 0
