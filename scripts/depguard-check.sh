@@ -88,16 +88,11 @@ dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 cp go.mod go.sum .golangci.yml "$dir/"
 
-# Stand-ins for our packages, so that imports of them resolve.
-<<<<<<< HEAD
-for folder in model confirms internal/{settle,amqptest,dbtest,anystore} compensator/redislocker store/{gormstore,migrations} publisher compensator alert; do
-=======
-for folder in model confirms internal/{settle,amqptest,dbtest,management,topologytest} store/gormstore publisher \
-  compensator alert; do
->>>>>>> ce2d45f (topology: say what is wrong with a broker's exchanges and queues)
+# Stand-ins for our packages that the table names, so that imports of them resolve.
+while read -r folder; do
   mkdir -p "$dir/$folder"
   printf 'package %s\n' "${folder##*/}" >"$dir/$folder/doc.go"
-done
+done < <(awk '$3 ~ /^\.\// { print substr($3, 3) }' <<<"$table" | sort -u)
 
 # place prints where line $1 of the table, for folder $2 and kind $3, has its file: in a folder of its own below, since
 # two imports in one package can close a cycle, which is reported instead of the verdict.
