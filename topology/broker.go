@@ -43,6 +43,9 @@ type Broker struct {
 	// from is the bindings by source, made by Check.
 	from map[string][]Binding
 
+	// hidden are the objects, such as "queue orders.all", of which the broker does not tell whether they exist.
+	hidden map[string]string
+
 	// Unseen are the parts that the reader could not see, with the reason. What is not in it was seen as a whole.
 	Unseen map[Part]string
 }

@@ -53,10 +53,19 @@ func (l *look) seesExchange(name string) bool {
 	return l.view == ViewAll || (name == l.plan.DeadLetters.Exchange) == (l.view == ViewConsumer)
 }
 
+// isHidden tells whether nobody can say that the object is missing, and notes it.
+func (l *look) isHidden(object string) bool {
+	why, hidden := l.hidden[object]
+	if hidden {
+		l.note(object + ": " + why)
+	}
+	return hidden
+}
+
 func exchangeMissing(l *look) []Finding {
 	var out []Finding
 	for _, want := range l.want.exchanges {
-		if _, ok := l.Exchanges[want.Name]; !ok && l.seesExchange(want.Name) {
+		if _, ok := l.Exchanges[want.Name]; !ok && l.seesExchange(want.Name) && !l.isHidden("exchange "+want.Name) {
 			out = append(out, l.found("exchange "+want.Name, "missing"))
 		}
 	}
@@ -118,7 +127,7 @@ func (l *look) missingQueues(of func(purpose) bool) []Finding {
 	var out []Finding
 	for _, want := range l.want.queues {
 		seen := l.view&ViewConsumer != 0 || want.purpose == forWork
-		if _, ok := l.Queues[want.Name]; !ok && seen && of(want.purpose) {
+		if _, ok := l.Queues[want.Name]; !ok && seen && of(want.purpose) && !l.isHidden("queue "+want.Name) {
 			out = append(out, l.found(want.title(), "missing"))
 		}
 	}

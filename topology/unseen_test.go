@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"maps"
 	"os"
 	"slices"
@@ -94,6 +95,9 @@ func TestExportOfOneVirtualHost(t *testing.T) {
 type asked struct{ absent []string }
 
 func (a asked) Exchange(_ context.Context, name string) (bool, error) {
+	if slices.Contains(a.absent, "hidden "+name) {
+		return false, fmt.Errorf("%w: 403", topology.ErrHidden)
+	}
 	return !slices.Contains(a.absent, "exchange "+name), nil
 }
 
@@ -116,6 +120,16 @@ func TestPassiveDeclaresTellWhatExists(t *testing.T) {
 	r := topology.Check(b, goodPlan(t), topology.ViewAll)
 	if got := names(r); !slices.Equal(got, []string{"exchange-missing", "ladder-missing"}) || len(r.Unseen) == 0 {
 		t.Errorf("found by %v\n%s", got, lines(r))
+	}
+	// What the broker does not tell is neither there nor missing.
+	b, err = topology.ReadPassive(t.Context(), asked{[]string{"hidden orders", "queue dead-letters"}}, goodPlan(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r = topology.Check(b, goodPlan(t), topology.ViewAll)
+	const hidden = "not checked: exchange-missing: exchange orders: the broker does not tell this login: 403"
+	if got := names(r); !slices.Equal(got, []string{"queue-missing"}) || !strings.Contains(lines(r), hidden) {
+		t.Errorf("with a hidden exchange:\n%s", lines(r))
 	}
 	_, err = topology.ReadPassive(t.Context(), asked{[]string{"broken dead-letters"}}, goodPlan(t))
 	if err == nil || !strings.Contains(err.Error(), "queue dead-letters: connection reset") {

@@ -92,6 +92,8 @@ func (p passive) exists(declare func(*amqp.Channel) error) (bool, error) {
 		return true, ch.Close()
 	case errors.As(err, &closed) && closed.Server && closed.Code == amqp.NotFound:
 		return false, nil // that closed the channel
+	case errors.As(err, &closed) && closed.Server && closed.Code == amqp.AccessRefused: // since RabbitMQ 4.3
+		return false, fmt.Errorf("%w: %s", topology.ErrHidden, closed.Reason)
 	case errors.As(err, &closed) && closed.Server && closed.Code == amqp.ResourceLocked:
 		return true, nil // somebody's exclusive queue
 	}
