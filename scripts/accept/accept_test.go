@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
 	"os"
 	"strings"
 	"testing"
@@ -158,6 +159,17 @@ func TestRegistryIsConsistent(t *testing.T) {
 	for name, c := range registry() {
 		if c.name != name || c.about == "" || c.run == nil {
 			t.Errorf("check %q: name, about and run must be set: %+v", name, c.name)
+		}
+	}
+}
+
+// A check that runs on no store would pass whatever the product does.
+func TestEachCheckRunsSomewhere(t *testing.T) {
+	t.Parallel()
+	checks := registry()
+	for name := range checks {
+		if opts, err := parse([]string{name}, checks, io.Discard); err != nil || len(opts.stores) == 0 {
+			t.Errorf("%s: runs on %d stores: %v", name, len(opts.stores), err)
 		}
 	}
 }

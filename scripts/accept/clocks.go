@@ -21,7 +21,7 @@ func clocksCheck() check {
 		name: "clocks",
 		about: "a database whose clock is off and steps: no NotBefore is sent early or held back, no DEAD row is " +
 			"purged early, no backlog is killed by age",
-		stores: "all (on sqlite the database's clock is the process's, and is not moved)",
+		stores: "all", // on sqlite the database's clock is the process's, and is not moved
 		run: inWorld(worldOptions{}, func(ctx context.Context, w *world) (figures, error) {
 			c := &clocks{
 				world: w, exchange: w.name("ex"), queue: w.name("main"), key: w.name("key"), plain: w.dsn,

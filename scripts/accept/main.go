@@ -105,9 +105,9 @@ func parse(args []string, checks map[string]check, stderr io.Writer) (options, e
 	case c.once:
 		opts.stores = []string{""}
 	case store == "" && c.stores != "":
-		opts.stores, _ = storesOf(c.stores)
+		opts.stores, err = storesOf(c.stores)
 	}
-	return opts, nil
+	return opts, err
 }
 
 func storesOf(flagValue string) ([]string, error) {
