@@ -54,6 +54,38 @@ func TestAlertsPageShowsTheWebhooksJSON(t *testing.T) {
 	}
 }
 
+// An alert that says least has the fields that the page names as always there, and no other.
+func TestAlertsPageNamesTheFieldsThatAreAlwaysThere(t *testing.T) {
+	t.Parallel()
+	got := make(chan map[string]any, 1)
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		fields := map[string]any{}
+		_ = json.NewDecoder(r.Body).Decode(&fields)
+		got <- fields
+	}))
+	defer server.Close()
+	hook, err := alert.NewWebhook(alert.WebhookConfig{URL: server.URL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := hook.Alert(t.Context(), model.Alert{Kind: model.AlertClock}); err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(read(t, "alerts.md"), "- These fields are always there")
+	item, _, _ := strings.Cut(rest, "\n- ")
+	named := regexp.MustCompile("`([a-z_]+)`").FindAllStringSubmatch(item, -1)
+	fields := <-got
+	for _, name := range named {
+		if _, there := fields[name[1]]; !there {
+			t.Errorf("%s is not always there", name[1])
+		}
+		delete(fields, name[1])
+	}
+	for name := range fields {
+		t.Errorf("%s is always there, and the page does not say so", name)
+	}
+}
+
 var metricName = regexp.MustCompile(`transmsg_[a-z_]+`)
 
 // metrics.md has every metric of the package's documentation, and no other.
