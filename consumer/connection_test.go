@@ -2,6 +2,7 @@ package consumer_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/url"
 	"sync/atomic"
@@ -158,7 +159,7 @@ func TestC61_ConsumerTimeout(t *testing.T) {
 	q := w.queue(func(ctx context.Context, m *consumer.Message) error {
 		if m.ID == "slow" && first.CompareAndSwap(false, true) {
 			<-ctx.Done() // lost before its deadline
-			if cause := context.Cause(ctx); cause != consumer.ErrLost {
+			if cause := context.Cause(ctx); !errors.Is(cause, consumer.ErrLost) {
 				t.Errorf("the context ended by %v, want ErrLost", cause)
 			}
 		}

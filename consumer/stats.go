@@ -1,6 +1,8 @@
 package consumer
 
 import (
+	"maps"
+	"slices"
 	"sync/atomic"
 )
 
@@ -16,6 +18,9 @@ type Stats struct {
 	Copies, CopiesFailed uint64
 	// Held are deliveries without an end, InFlight handler calls.
 	Held, InFlight int
+	// Stuck names what copies need and is missing, full or refused, such as `queue "orders.retry.1s"`. Until it is
+	// mended nothing new is taken.
+	Stuck []string
 }
 
 // Stats returns a snapshot of each queue, in the order of the config.
@@ -23,9 +28,21 @@ func (c *Consumer) Stats() []Stats {
 	all := make([]Stats, len(c.queues))
 	for i, q := range c.queues {
 		all[i] = q.stats.snapshot()
-		all[i].Queue, all[i].Held = q.cfg.Name, int(q.live.Load())
+		all[i].Queue, all[i].Held, all[i].Stuck = q.cfg.Name, int(q.live.Load()), q.stuckOn()
 	}
 	return all
+}
+
+// stuckOn names the targets of copies whose gates are shut.
+func (q *queue) stuckOn() (targets []string) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, target := range slices.Sorted(maps.Keys(q.copies)) {
+		if q.copies[target].shut {
+			targets = append(targets, target)
+		}
+	}
+	return targets
 }
 
 type counts struct {

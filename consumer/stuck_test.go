@@ -39,6 +39,9 @@ func TestK5_MissingDeadLetterExchange(t *testing.T) {
 	if h.Healthy() || !strings.Contains(h.Reason, `"dead"`) {
 		t.Errorf("health %+v, want unhealthy and the exchange named", h)
 	}
+	if got := r.stats().Stuck; len(got) != 1 || !strings.Contains(got[0], `exchange "dead"`) {
+		t.Errorf("stuck on %q, want the exchange", got)
+	}
 	w.publish(names("good", 20)...)
 	eventually(t, "three copies failed", func() bool { return r.stats().CopiesFailed >= 3 })
 	tries, elapsed := r.stats().CopiesFailed, time.Since(begin)
@@ -56,6 +59,9 @@ func TestK5_MissingDeadLetterExchange(t *testing.T) {
 	}
 	eventually(t, "the others are handled", func() bool { return r.stats().Handled == 20 })
 	w.isState(r, consumer.StateConsuming)
+	if got := r.stats().Stuck; len(got) != 0 {
+		t.Errorf("stuck on %q after it was declared", got)
+	}
 	w.empty(r)
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/transmsg/transmsg/consumer"
+	"github.com/transmsg/transmsg/model"
 )
 
 // consumerMetrics are those of consumers.
@@ -15,6 +16,7 @@ type consumerMetrics struct {
 	deliveries, dead, attempts *prometheus.CounterVec
 	calls, effect, recovery    *prometheus.HistogramVec
 	state                      *prometheus.GaugeVec
+	stuck                      *prometheus.Desc
 	figures                    []figure[consumer.Stats]
 }
 
@@ -40,6 +42,7 @@ func newConsumerMetrics() consumerMetrics {
 		state: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Namespace: namespace, Name: "consumer_state", Help: "What the queue's consumer does: 1 for its state.",
 		}, []string{queue, "state"}),
+		stuck: describe("consumer_stuck", "What copies need and is missing, full or refused: 1.", queue, "target"),
 		figures: []figure[consumer.Stats]{
 			gauge(queue, "consumer_held", "Deliveries that are not settled.",
 				func(s consumer.Stats) float64 { return float64(s.Held) }),
@@ -64,12 +67,23 @@ func (m *Metrics) NewConsumer(cfg consumer.Config) (*consumer.Consumer, error) {
 		return nil, err
 	}
 	for _, h := range c.Health() {
+		m.consumer.begin(h.Queue)
 		m.consumer.stateChanged(h)
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.consumers = append(m.consumers, c)
 	return c, nil
+}
+
+// begin makes the series whose first increase must be seen: a counter that begins at 1 shows none.
+func (c *consumerMetrics) begin(queue string) {
+	for r := consumer.Handled; r <= consumer.Recounted; r++ {
+		c.deliveries.WithLabelValues(label(queue), r.String())
+	}
+	for _, cause := range [...]string{model.CauseExhausted, model.CausePermanent, model.CauseCrashed} {
+		c.dead.WithLabelValues(label(queue), cause)
+	}
 }
 
 func (c *consumerMetrics) observer() consumer.Observer {
@@ -122,5 +136,8 @@ func (c *consumerMetrics) collect(to chan<- prometheus.Metric, all []*consumer.C
 	}
 	for queue, s := range last {
 		collectFigures(to, c.figures, label(queue), s)
+		for _, target := range s.Stuck {
+			to <- prometheus.MustNewConstMetric(c.stuck, prometheus.GaugeValue, 1, label(queue), label(target))
+		}
 	}
 }

@@ -41,6 +41,8 @@ func TestConsumerMetrics(t *testing.T) {
 		`transmsg_consumer_held{queue="q"} 0`, `transmsg_consumer_copies_failed_total{queue="q"} 0`,
 		`transmsg_consumer_state{queue="q",state="stopped"} 1`,
 		`transmsg_consumer_state{queue="q",state="consuming"} 0`,
+		`transmsg_consumer_dead_letters_total{cause="permanent",queue="q"} 0`, // else the first one is no increase
+		`transmsg_consumer_deliveries_total{queue="q",result="recounted"} 0`,
 	} {
 		if !strings.Contains(rec.Body.String(), want) {
 			t.Errorf("no %s", want)

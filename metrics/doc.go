@@ -73,8 +73,8 @@
 //	transmsg_purged_total{what}                          deleted by age: events, dead, inbox; or alerts without use
 //
 // Consumer. Result is handled, skipped, retried, dead-lettered, given-back, lost or recounted; answer is ok, failed,
-// permanent, unavailable, busy, skipped, panic or deadline; cause is exhausted, permanent or crashed; state is consuming,
-// connecting, missing, unavailable, stuck, paused or stopped; attempt is at most 32:
+// permanent, unavailable, busy, skipped, panic or deadline; cause is exhausted, permanent or crashed; state is
+// consuming, connecting, missing, unavailable, stuck, paused or stopped; attempt is at most 32:
 //
 //	transmsg_consumer_deliveries_total{queue,result}
 //	transmsg_consumer_dead_letters_total{queue,cause}
@@ -83,6 +83,7 @@
 //	transmsg_consumer_effect_duration_seconds{queue}     from the publisher's storing or stamping to the handling
 //	transmsg_consumer_recovery_duration_seconds{queue}   from the first failure to the handling
 //	transmsg_consumer_state{queue,state}                 1 for the present state, 0 for the others
+//	transmsg_consumer_stuck{queue,target}                what copies need and do not get: 1; none: no series
 //	transmsg_consumer_held{queue}                        deliveries that are not settled
 //	transmsg_consumer_in_flight{queue}                   handler calls at the moment
 //	transmsg_consumer_copies_failed_total{queue}         tries to send a copy that were not confirmed

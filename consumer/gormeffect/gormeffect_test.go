@@ -8,6 +8,9 @@ import (
 
 	"gorm.io/gorm"
 
+	mysqldriver "gorm.io/driver/mysql"
+	pgdriver "gorm.io/driver/postgres"
+
 	"github.com/transmsg/transmsg/consumer"
 	"github.com/transmsg/transmsg/consumer/effect"
 	"github.com/transmsg/transmsg/consumer/gormeffect"
@@ -15,8 +18,6 @@ import (
 	"github.com/transmsg/transmsg/internal/dbtest"
 	"github.com/transmsg/transmsg/publisher"
 	"github.com/transmsg/transmsg/store/gormstore"
-	mysqldriver "gorm.io/driver/mysql"
-	pgdriver "gorm.io/driver/postgres"
 )
 
 var errHandler = errors.New("no funds")
