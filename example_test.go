@@ -3,11 +3,19 @@ package transmsg_test
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"log/slog"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/transmsg/transmsg"
 	"github.com/transmsg/transmsg/compensator"
+	"github.com/transmsg/transmsg/confirms"
+	"github.com/transmsg/transmsg/consumer"
+	"github.com/transmsg/transmsg/consumer/effect"
+	"github.com/transmsg/transmsg/metrics"
+	"github.com/transmsg/transmsg/publisher"
 	"github.com/transmsg/transmsg/store/mysql"
 )
 
@@ -49,6 +57,53 @@ func closeOutbox(ob *transmsg.Outbox) {
 	if err := ob.Close(ctx); err != nil {
 		slog.Error("close the outbox", "error", err)
 	}
+}
+
+func writeInvoices(ctx context.Context, url string, db *sql.DB, ob *transmsg.Outbox) error {
+	once, err := effect.New(effect.Config{Consumer: "invoices", Store: ob.Store(), Publisher: ob.Publisher()})
+	if err != nil {
+		return err
+	}
+	broker, err := confirms.ParseURL(url)
+	if err != nil {
+		return err
+	}
+	sender, err := confirms.Open(broker) // for the copies: retries and dead letters
+	if err != nil {
+		return err
+	}
+	c, err := consumer.New(consumer.Config{
+		Addrs: broker.Addrs, VHost: broker.VHost, Credentials: broker.Credentials, TLS: broker.TLS, Sender: sender,
+		Queues: []consumer.Queue{{
+			Name: "invoices", DeadLetterExchange: "dead-letters", Handler: once.InTx(db, nil, writeInvoice),
+		}},
+		Redeliveries: once,
+	})
+	if err == nil {
+		err = c.Run(ctx) // until ctx ends; what its handlers began is finished first
+	}
+	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+	defer cancel()
+	return errors.Join(err, sender.Close(closing))
+}
+
+// writeInvoice has its effect by tx and publishes by out. A message that comes again does not get here.
+func writeInvoice(ctx context.Context, tx *sql.Tx, out *publisher.Tx, m *consumer.Message) error {
+	if _, err := tx.ExecContext(ctx, "INSERT INTO invoices (message) VALUES (?)", m.Body); err != nil {
+		return err // rolled back, and tried again after 1 s, 5 s, 30 s and 5 min
+	}
+	return out.Publish(ctx, transmsg.Message{Exchange: "orders", RoutingKey: "invoice.written", Body: m.Body})
+}
+
+func openMeasured(ctx context.Context, dsn, url string, registry prometheus.Registerer) (*transmsg.Outbox, error) {
+	m, err := metrics.New(metrics.Config{})
+	if err != nil {
+		return nil, err
+	}
+	if err := registry.Register(m); err != nil {
+		return nil, err
+	}
+	return transmsg.Open(ctx, transmsg.Config{Service: "orders", Store: mysql.DSN(dsn), AMQP: url, Metrics: m})
 }
 
 // Open once per process, publish inside business transactions.

@@ -9,7 +9,7 @@ import (
 	"github.com/transmsg/transmsg/model"
 )
 
-// The samples of README, pools-and-transactions.md and consume.md do what the pages say:
+// The samples of pools-and-transactions.md and consume.md do what the pages say:
 // an order is placed, its message arrives and is handled once, a transaction by hand and one
 // that fails.
 func TestSamplesOfPagesRun(t *testing.T) {
