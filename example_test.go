@@ -4,7 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"log/slog"
+	"fmt"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -41,22 +41,20 @@ func placeOrder(ctx context.Context, db *sql.DB, ob *transmsg.Outbox, order Orde
 	})
 }
 
-func serve(ctx context.Context, dsn, url string, serve func(context.Context, *transmsg.Outbox) error) error {
+func serve(ctx context.Context, dsn, url string, work func(context.Context, *transmsg.Outbox) error) (err error) {
 	ob, err := transmsg.Open(ctx, transmsg.Config{Service: "orders", Store: mysql.DSN(dsn), AMQP: url})
 	if err != nil {
 		return err
 	}
-	defer closeOutbox(ob)
-	return serve(ctx, ob)
+	defer func() { err = errors.Join(err, drain(ob)) }()
+	return work(ctx, ob)
 }
 
-// closeOutbox drains: an error says how many messages are left to a compensator.
-func closeOutbox(ob *transmsg.Outbox) {
+// drain waits for what is on its way; an error says how many messages are left to a compensator.
+func drain(ob *transmsg.Outbox) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
-	if err := ob.Close(ctx); err != nil {
-		slog.Error("close the outbox", "error", err)
-	}
+	return ob.Close(ctx)
 }
 
 func writeInvoices(ctx context.Context, url string, db *sql.DB, ob *transmsg.Outbox) error {
@@ -114,7 +112,7 @@ func Example() {
 			return placeOrder(ctx, db, ob, Order{Number: "4711", Amount: 1999})
 		})
 	if err != nil {
-		slog.Error("place the order", "error", err) // the error's kind says what is certain and what to do; see publisher.Tx.Commit
+		fmt.Println(err) // its kind says what is certain and what to do; see publisher.Tx.Commit
 	}
 }
 
@@ -129,8 +127,10 @@ func ExampleOpen_compensate() {
 	if err != nil {
 		return
 	}
-	defer closeOutbox(ob)
 	if _, err := ob.Publish(ctx, transmsg.Message{Exchange: "orders", RoutingKey: "order.paid"}); err != nil {
-		return
+		fmt.Println(err)
+	}
+	if err := drain(ob); err != nil {
+		fmt.Println(err)
 	}
 }

@@ -149,7 +149,9 @@ func (s *memStore) Restore(_ context.Context, rows []model.TransMessage, _ []mod
 	return make([]bool, len(rows)), nil
 }
 
-func (s *memStore) OldestDue(context.Context, string) (time.Duration, error) { return 6 * time.Minute, nil }
+func (s *memStore) OldestDue(context.Context, string) (time.Duration, error) {
+	return 6 * time.Minute, nil
+}
 
 func (s *memStore) MaxBody() int { return 8 << 20 }
 
