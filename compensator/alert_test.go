@@ -1,7 +1,6 @@
 package compensator_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"log/slog"
@@ -15,6 +14,7 @@ import (
 
 	"github.com/transmsg/transmsg/compensator"
 	"github.com/transmsg/transmsg/confirms"
+	"github.com/transmsg/transmsg/internal/logtest"
 	"github.com/transmsg/transmsg/model"
 )
 
@@ -22,30 +22,6 @@ func contextDone(t *testing.T) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	return ctx, cancel
-}
-
-// lockedBuffer is a log that goroutines may write to.
-type lockedBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *lockedBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *lockedBuffer) lines(part string) []string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	var out []string
-	for line := range strings.Lines(l.b.String()) {
-		if strings.Contains(line, part) {
-			out = append(out, line)
-		}
-	}
-	return out
 }
 
 // collector is an Alerter that keeps what it is told, and hangs, fails or panics on
@@ -120,7 +96,7 @@ func (c *collector) counts(t *testing.T, window time.Duration) map[string]int {
 func TestC66_DeadRaisesOneAlert(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		store, sender, alerts, log := newStore(), newSender(), &collector{}, &lockedBuffer{}
+		store, sender, alerts, log := newStore(), newSender(), &collector{}, &logtest.Buffer{}
 		sender.script = returned
 		id := store.put(t, 1, "orders", func(r *model.TransMessage) {
 			r.MessageKey, r.Payload = "order-7", []byte("SECRETBODY")
@@ -157,8 +133,8 @@ func TestC66_DeadRaisesOneAlert(t *testing.T) {
 		if row.Status != model.Dead || sender.times(id) != 2 {
 			t.Errorf("row %+v after %d sends, want DEAD after 2", row, sender.times(id))
 		}
-		lines := append(log.lines(`msg="send failed"`), log.lines(`msg="message is DEAD"`)...)
-		if len(lines) != 2 || len(log.lines("SECRETBODY")) != 0 {
+		lines := append(log.Lines(`msg="send failed"`), log.Lines(`msg="message is DEAD"`)...)
+		if len(lines) != 2 || len(log.Lines("SECRETBODY")) != 0 {
 			t.Fatalf("%d lines for failed sends, want 2 without the body: %q", len(lines), lines)
 		}
 		if strings.Contains(lines[1], "retry_in") || !strings.Contains(lines[0], "retry_in=") {
@@ -419,7 +395,7 @@ func (f alerterFunc) Alert(ctx context.Context, a compensator.Alert) error { ret
 func TestLogIsTheDefaultAlerter(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		store, sender, log := newStore(), newSender(), &lockedBuffer{}
+		store, sender, log := newStore(), newSender(), &logtest.Buffer{}
 		id := store.put(t, 1, "orders", func(r *model.TransMessage) { r.Properties = []byte("{") })[0]
 		r := start(t, compensator.Config{
 			Store: store, Sender: sender,
@@ -427,7 +403,7 @@ func TestLogIsTheDefaultAlerter(t *testing.T) {
 		})
 		time.Sleep(100 * time.Millisecond)
 		r.drained(t) // also what died just before the stop is told
-		lines := log.lines("level=ERROR")
+		lines := log.Lines("level=ERROR")
 		if len(lines) != 1 || !strings.Contains(lines[0], "alert.id="+id) ||
 			!strings.Contains(lines[0], "messages list --status DEAD") {
 			t.Errorf("error lines %q, want one that names %s and the command", lines, id)

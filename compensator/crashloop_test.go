@@ -15,6 +15,7 @@ import (
 	"github.com/transmsg/transmsg/internal/amqptest"
 	"github.com/transmsg/transmsg/internal/anystore"
 	"github.com/transmsg/transmsg/internal/dbtest"
+	"github.com/transmsg/transmsg/internal/logtest"
 	"github.com/transmsg/transmsg/model"
 	"github.com/transmsg/transmsg/store/gormstore"
 )
@@ -65,11 +66,11 @@ func TestCrashLoopChild(t *testing.T) {
 }
 
 // crashing starts a compensator in a process of its own. Its output is to be read after it ended.
-func (r *rig) crashing() (*exec.Cmd, *lockedBuffer) {
+func (r *rig) crashing() (*exec.Cmd, *logtest.Buffer) {
 	r.t.Helper()
 	cmd := exec.Command(os.Args[0], "-test.run=^TestCrashLoopChild$") //nolint:gosec // this program
 	cmd.Env = append(os.Environ(), crashStore+"="+r.dsn, crashBroker+"="+r.url)
-	out := &lockedBuffer{}
+	out := &logtest.Buffer{}
 	cmd.Stdout, cmd.Stderr = out, out
 	r.must(cmd.Start())
 	r.t.Cleanup(func() { _ = cmd.Process.Kill() })
@@ -102,7 +103,7 @@ func (r *rig) killed(id string) bool {
 	}
 	status, ok := cmd.ProcessState.Sys().(syscall.WaitStatus)
 	if !ok || status.Signal() != syscall.SIGKILL {
-		r.t.Fatalf("the process ended with %v:\n%s", cmd.ProcessState, strings.Join(out.lines(""), ""))
+		r.t.Fatalf("the process ended with %v:\n%s", cmd.ProcessState, strings.Join(out.Lines(""), ""))
 	}
 	return true
 }
@@ -145,11 +146,11 @@ func (r *rig) told(id string) {
 	r.exec("UPDATE trans_message SET next_attempt_at = next_attempt_at + 3600000 WHERE routing_key = 'killer'")
 	cmd, out := r.crashing()
 	eventually(r.t, "a person is told", func() bool {
-		return len(out.lines("alert.kind=crash-loop")) > 0
+		return len(out.Lines("alert.kind=crash-loop")) > 0
 	})
 	r.must(cmd.Process.Kill())
 	_ = cmd.Wait()
-	line := out.lines("alert.kind=crash-loop")[0]
+	line := out.Lines("alert.kind=crash-loop")[0]
 	if !strings.Contains(line, id) || !strings.Contains(line, "claimed alone 2 times") {
 		r.t.Errorf("told: %s", line)
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/transmsg/transmsg/internal/amqptest"
 	"github.com/transmsg/transmsg/internal/dbtest"
 	"github.com/transmsg/transmsg/internal/faultproxy"
+	"github.com/transmsg/transmsg/internal/logtest"
 	"github.com/transmsg/transmsg/model"
 	"github.com/transmsg/transmsg/publisher"
 )
@@ -357,7 +358,7 @@ func TestLostConfirmsAreUnknown(t *testing.T) {
 		proxy, err := faultproxy.New(cfg.Addrs[0])
 		r.must(err)
 		t.Cleanup(func() { r.must(proxy.Close()) })
-		log := &lockedBuffer{}
+		log := &logtest.Buffer{}
 		ccfg := r.config()
 		ccfg.Logger = slog.New(slog.NewTextHandler(log, nil))
 		sender := r.sender(proxy.Addr(), func(c *confirms.Config) { c.ConfirmTimeout = 500 * time.Millisecond })
@@ -385,9 +386,9 @@ func TestLostConfirmsAreUnknown(t *testing.T) {
 				t.Errorf("a delivery with id %s, want %s alone", d.MessageId, id)
 			}
 		}
-		if len(deliveries) < 2 || len(log.lines("code=timeout")) == 0 {
+		if len(deliveries) < 2 || len(log.Lines("code=timeout")) == 0 {
 			t.Errorf("%d deliveries, lines %q; want a repeat and a line for the timeout", len(deliveries),
-				log.lines("send failed"))
+				log.Lines("send failed"))
 		}
 	})
 }

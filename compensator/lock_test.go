@@ -15,6 +15,7 @@ import (
 	"github.com/transmsg/transmsg/compensator"
 	"github.com/transmsg/transmsg/compensator/redislocker"
 	"github.com/transmsg/transmsg/internal/dbtest"
+	"github.com/transmsg/transmsg/internal/logtest"
 )
 
 var sharedRedis = dbtest.Redis()
@@ -227,7 +228,7 @@ func TestRedisDown(t *testing.T) {
 		addr := mini.Addr()
 		mini.Close()
 		client := redis.NewClient(&redis.Options{Addr: addr, Password: "CANARY", MaxRetries: -1})
-		log := &lockedBuffer{}
+		log := &logtest.Buffer{}
 		l := redisLocker(t, redislocker.Config{
 			Client: client, PauseWhenDown: pause,
 			Logger: slog.New(slog.NewTextHandler(log, nil)),
@@ -252,10 +253,10 @@ func TestRedisDown(t *testing.T) {
 		if want := map[bool]int{false: 3, true: 0}[pause]; ran != want {
 			t.Errorf("pause %v: %d runs, want %d", pause, ran, want)
 		}
-		if n := len(log.lines("redis does not answer")); n != 1 {
+		if n := len(log.Lines("redis does not answer")); n != 1 {
 			t.Errorf("pause %v: said %d times, want once", pause, n)
 		}
-		if strings.Contains(text.String(), "CANARY") || len(log.lines("CANARY")) > 0 {
+		if strings.Contains(text.String(), "CANARY") || len(log.Lines("CANARY")) > 0 {
 			t.Error("the password is in an error or the log")
 		}
 		if err := mini.StartAddr(addr); err != nil {
@@ -263,7 +264,7 @@ func TestRedisDown(t *testing.T) {
 		}
 		eventually(t, "redis answers again", func() bool {
 			_ = l.Do(t.Context(), "all", func(context.Context, func() bool) error { return nil })
-			return len(log.lines("redis answers again")) == 1
+			return len(log.Lines("redis answers again")) == 1
 		})
 		mini.Close()
 		if err := client.Close(); err != nil {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/transmsg/transmsg/compensator"
+	"github.com/transmsg/transmsg/internal/logtest"
 	"github.com/transmsg/transmsg/model"
 )
 
@@ -17,7 +18,7 @@ import (
 func TestS2_ServicesThatDoNotMatchAreSaid(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		store, log := newStore(), &lockedBuffer{}
+		store, log := newStore(), &logtest.Buffer{}
 		store.stats = []model.Stats{
 			{Service: "order", Ready: 7, Due: 7, OldestDue: time.Hour},
 			{Service: "payments", Ready: 1, Due: 1, OldestDue: time.Second},
@@ -30,13 +31,13 @@ func TestS2_ServicesThatDoNotMatchAreSaid(t *testing.T) {
 		for _, want := range []string{
 			"services=orders stored=order,payments", `services=order due=7 oldest_due=1h0m0s named=orders,payments`,
 		} {
-			if n := len(log.lines(want)); n != 1 {
-				t.Errorf("%d lines with %q after a minute, want 1:\n%s", n, want, log.lines("services"))
+			if n := len(log.Lines(want)); n != 1 {
+				t.Errorf("%d lines with %q after a minute, want 1:\n%s", n, want, log.Lines("services"))
 			}
 		}
 		time.Sleep(time.Hour)
 		r.drained(t)
-		if got := log.lines("services="); len(got) != 2 {
+		if got := log.Lines("services="); len(got) != 2 {
 			t.Errorf("lines %s, want the two", strings.Join(got, "\n"))
 		}
 	})
@@ -46,14 +47,14 @@ func TestS2_ServicesThatDoNotMatchAreSaid(t *testing.T) {
 func TestS2_AllServicesNeedNoNames(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		store, log := newStore(), &lockedBuffer{}
+		store, log := newStore(), &logtest.Buffer{}
 		store.stats = []model.Stats{{Service: "order", Ready: 7, Due: 7, OldestDue: time.Hour}}
 		r := start(t, compensator.Config{
 			Store: store, Sender: newSender(), OldestReady: -1, Logger: slog.New(slog.NewTextHandler(log, nil)),
 		})
 		time.Sleep(10 * time.Minute)
 		r.drained(t)
-		if got := log.lines("services="); len(got) != 0 {
+		if got := log.Lines("services="); len(got) != 0 {
 			t.Errorf("lines %q, want none", got)
 		}
 	})

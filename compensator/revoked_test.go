@@ -11,6 +11,7 @@ import (
 	"github.com/transmsg/transmsg/confirms"
 	"github.com/transmsg/transmsg/internal/amqptest"
 	"github.com/transmsg/transmsg/internal/dbtest"
+	"github.com/transmsg/transmsg/internal/logtest"
 	"github.com/transmsg/transmsg/model"
 )
 
@@ -28,7 +29,7 @@ func TestC48_RevokedExchangeOnARealBroker(t *testing.T) {
 	ids := r.put(5000, "orders", "gone", "k")
 	good := r.put(1000, "orders", "ex", "k")
 
-	alerts, log := &collector{}, &lockedBuffer{}
+	alerts, log := &collector{}, &logtest.Buffer{}
 	var refused, opened counters
 	cfg := r.config()
 	cfg.Alerter = alerts
@@ -56,7 +57,7 @@ func TestC48_RevokedExchangeOnARealBroker(t *testing.T) {
 		return refused.get(func() int { return refused.starts }) >= 3
 	})
 	// Every channel that the broker closes is told by the sender.
-	closed := len(log.lines("channel closed by the broker"))
+	closed := len(log.Lines("channel closed by the broker"))
 	t.Logf("%d channels closed for 5,000 rows", closed)
 	if closed < 3 || closed > 30 {
 		t.Errorf("%d channels closed, want a handful for 5,000 rows", closed)

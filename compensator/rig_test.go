@@ -19,6 +19,7 @@ import (
 	"github.com/transmsg/transmsg/internal/amqptest"
 	"github.com/transmsg/transmsg/internal/anystore"
 	"github.com/transmsg/transmsg/internal/dbtest"
+	"github.com/transmsg/transmsg/internal/logtest"
 	"github.com/transmsg/transmsg/model"
 	"github.com/transmsg/transmsg/store/gormstore"
 	"github.com/transmsg/transmsg/store/migrations"
@@ -278,4 +279,4 @@ func (c *counters) get(f func() int) int {
 	return f()
 }
 
-func textLog(b *lockedBuffer) *slog.Logger { return slog.New(slog.NewTextHandler(b, nil)) }
+func textLog(b *logtest.Buffer) *slog.Logger { return slog.New(slog.NewTextHandler(b, nil)) }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/transmsg/transmsg/compensator"
+	"github.com/transmsg/transmsg/internal/logtest"
 	"github.com/transmsg/transmsg/model"
 )
 
@@ -60,7 +61,7 @@ func TestOldestReadyCanBeOff(t *testing.T) {
 func TestClockGoneBackRaisesOneAlert(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		store, alerts, log := newStore(), &collector{}, &lockedBuffer{}
+		store, alerts, log := newStore(), &collector{}, &logtest.Buffer{}
 		ahead := func(d time.Duration) {
 			store.mu.Lock()
 			defer store.mu.Unlock()
@@ -72,8 +73,8 @@ func TestClockGoneBackRaisesOneAlert(t *testing.T) {
 			t.Helper()
 			time.Sleep(10 * time.Minute)
 			synctest.Wait()
-			if n := len(alerts.got()); n != want || len(log.lines("database clock behind")) != want {
-				t.Fatalf("%d alerts, want %d in all and as many lines of the log: %q", n, want, log.lines(""))
+			if n := len(alerts.got()); n != want || len(log.Lines("database clock behind")) != want {
+				t.Fatalf("%d alerts, want %d in all and as many lines of the log: %q", n, want, log.Lines(""))
 			}
 		}
 		ahead(5 * time.Minute)

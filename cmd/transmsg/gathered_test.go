@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/transmsg/transmsg/internal/amqptest"
+	"github.com/transmsg/transmsg/internal/logtest"
 )
 
 // TestS6_AMissingQueueIsAFewLines: 200 messages to a missing queue, tried five times each, are told
@@ -16,7 +17,7 @@ func TestS6_AMissingQueueIsAFewLines(t *testing.T) {
 	const rows, attempts = 200, 5
 	store, broker := migrated(t), amqptest.VHost(t)
 	in := strings.NewReader(strings.Repeat("{\"routing_key\":\"q\",\"body\":\"x\"}\n", rows))
-	var out, errs syncBuffer
+	var out, errs logtest.Buffer
 	if code := run(t.Context(), []string{
 		"publish", "--jsonl", "-", "--amqp", broker, "--store", store, "--service", "shop", "--base-delay", "10ms",
 	}, in, &out, &errs); code != exitKept {

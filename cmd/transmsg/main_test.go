@@ -7,6 +7,8 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 	"go.uber.org/goleak"
+
+	"github.com/transmsg/transmsg/internal/logtest"
 )
 
 // TestMain makes this test binary answer as the command transmsg too, for scripts and for
@@ -31,7 +33,7 @@ func (l leakChecked) Run() int {
 // runIn runs one command line in this process, with nothing on stdin.
 func runIn(t *testing.T, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
-	var out, errs syncBuffer
-	code = run(context.Background(), args, &syncBuffer{}, &out, &errs)
+	var out, errs logtest.Buffer
+	code = run(context.Background(), args, &logtest.Buffer{}, &out, &errs)
 	return code, out.String(), errs.String()
 }

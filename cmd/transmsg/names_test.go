@@ -17,6 +17,7 @@ import (
 
 	"github.com/transmsg/transmsg/internal/amqptest"
 	"github.com/transmsg/transmsg/internal/dbtest"
+	"github.com/transmsg/transmsg/internal/logtest"
 )
 
 // TestS1_NamesThatEqualSecretsStay: every secret of the daemon and of the operator is also the
@@ -38,7 +39,7 @@ func TestS1_NamesThatEqualSecretsStay(t *testing.T) {
 	defer hook.Close()
 	in := `{"exchange":"` + names["exchange"] + `","routing_key":"` + names["routing key"] + `","key":"` +
 		names["business key"] + `","body":"x"}` + "\n"
-	var out, errs syncBuffer
+	var out, errs logtest.Buffer
 	code := run(t.Context(), []string{
 		"publish", "--jsonl", "-", "--store", store, "--amqp", broker, "--service", names["service"],
 		"--max-attempts", "1", "--min-dead-age", "0", "--log-level", "debug",
@@ -174,7 +175,7 @@ func TestS1_NoSecretNoFieldAltered(t *testing.T) {
 			secret = fmt.Sprintf("z%dq%c%x", r.IntN(100), "/?#[]@:!$&'()*+,;=%^|{}~ \"<>\\"[r.IntN(29)], r.Uint32())
 		}
 		dsn := (&url.URL{Scheme: "amqp", User: url.UserPassword("app", secret), Host: "broker"}).String()
-		var out syncBuffer
+		var out logtest.Buffer
 		red := &redactor{out: &out}
 		red.addURL(dsn)
 		library := fmt.Errorf("dial %s: %w", strings.Join(words, " "), errors.Join(

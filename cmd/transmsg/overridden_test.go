@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/transmsg/transmsg/internal/logtest"
 )
 
 // TestS2_AnOverriddenSettingIsNamed: who reads the settings file and wonders finds in the first
@@ -23,7 +25,7 @@ func TestS2_AnOverriddenSettingIsNamed(t *testing.T) {
 	t.Setenv("TRANSMSG_LOG_LEVEL", "info") // the same: nothing to say
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
-	var out, errs syncBuffer
+	var out, errs logtest.Buffer
 	run(ctx, []string{"compensator", "--config", file}, strings.NewReader(""), &out, &errs)
 	for _, want := range []string{"variable=TRANSMSG_STORE key=store file=" + file, "variable=TRANSMSG_AMQP key=amqp"} {
 		if !strings.Contains(errs.String(), want) {

@@ -15,13 +15,14 @@ import (
 
 	"github.com/transmsg/transmsg/internal/amqptest"
 	"github.com/transmsg/transmsg/internal/faultproxy"
+	"github.com/transmsg/transmsg/internal/logtest"
 )
 
 // process is one run of the binary.
 type process struct {
 	cmd    *exec.Cmd
 	lines  chan string // of stdout
-	stderr syncBuffer
+	stderr logtest.Buffer
 }
 
 // start runs transmsg as a process of its own. It is killed when the test ends first.
@@ -209,7 +210,7 @@ func TestC24_CompensatorDrainsOnSIGTERM(t *testing.T) {
 	for i := range n {
 		fmt.Fprintf(&in, "{\"routing_key\":\"q\",\"body\":\"%d\"}\n", i)
 	}
-	var out, errs syncBuffer
+	var out, errs logtest.Buffer
 	code := run(t.Context(), []string{
 		"publish", "--jsonl", "-", "--amqp", "amqp://127.0.0.1:1/", "--connect-timeout", "0s", "--store", store,
 	}, strings.NewReader(in.String()), &out, &errs)

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/transmsg/transmsg/internal/amqptest"
+	"github.com/transmsg/transmsg/internal/logtest"
 )
 
 // F2: a replay through an exchange, and show, say which queues the messages would reach, where
@@ -27,7 +28,7 @@ func TestF2_AReplaySaysWhichQueuesItReaches(t *testing.T) {
 		fmt.Fprintf(&in, "{\"id\":%q,\"exchange\":%q,\"routing_key\":\"order.paid\",\"headers\":{\"kind\":\"a\"}}\n",
 			fmt.Sprintf(id, i), exchange)
 	}
-	var out, errs syncBuffer
+	var out, errs logtest.Buffer
 	run(t.Context(), []string{
 		"publish", "--jsonl", "-", "--amqp", broker, "--store", store, "--service", "shop", "--max-attempts", "1",
 		"--min-dead-age", "0",

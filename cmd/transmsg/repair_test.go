@@ -11,6 +11,7 @@ import (
 
 	"github.com/transmsg/transmsg/internal/amqptest"
 	"github.com/transmsg/transmsg/internal/dbtest"
+	"github.com/transmsg/transmsg/internal/logtest"
 )
 
 // Two operators replay one group of 1,000 DEAD messages at the same time: each message is
@@ -81,7 +82,7 @@ func publishDead(t *testing.T, store, broker string, n int) {
 	for i := range n {
 		fmt.Fprintf(&in, "{\"routing_key\":\"q\",\"body\":\"%d\"}\n", i)
 	}
-	var out, errs syncBuffer
+	var out, errs logtest.Buffer
 	code := run(t.Context(), []string{
 		"publish", "--jsonl", "-", "--amqp", broker, "--store", store, "--service", "shop", "--max-attempts", "1",
 		"--min-dead-age", "0",

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/transmsg/transmsg/internal/amqptest"
+	"github.com/transmsg/transmsg/internal/logtest"
 )
 
 // TestS4_RetryAfterTheRepair: messages to a missing queue wait for an hour. Once the queue is
@@ -16,7 +17,7 @@ func TestS4_RetryAfterTheRepair(t *testing.T) {
 	const n = 5
 	in := strings.Repeat("{\"routing_key\":\"q\",\"body\":\"x\"}\n", n) +
 		"{\"routing_key\":\"q\",\"body\":\"later\",\"not_before\":\"2099-01-01T00:00:00Z\"}\n"
-	var out, errs syncBuffer
+	var out, errs logtest.Buffer
 	code := run(t.Context(), []string{
 		"publish", "--jsonl", "-", "--amqp", broker, "--store", store, "--service", "shop", "--base-delay", "1h",
 		"--max-delay", "1h",

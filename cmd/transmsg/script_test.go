@@ -343,29 +343,3 @@ func scriptTerm(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Check(cmd.Process.Signal(syscall.SIGTERM))
 	}
 }
-
-// syncBuffer is a buffer that a process and a test may use at the same time.
-type syncBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-// Write implements io.Writer.
-func (s *syncBuffer) Write(p []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.b.Write(p)
-}
-
-// Read implements io.Reader.
-func (s *syncBuffer) Read(p []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.b.Read(p)
-}
-
-func (s *syncBuffer) String() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.b.String()
-}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/transmsg/transmsg/internal/amqptest"
+	"github.com/transmsg/transmsg/internal/logtest"
 )
 
 const canary = "CANARY-s3cret"
@@ -123,7 +124,7 @@ func TestC28_NoSecretInOutput(t *testing.T) {
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second) // ends the daemon
 			defer cancel()
-			var out, errs syncBuffer
+			var out, errs logtest.Buffer
 			run(ctx, tt.args, strings.NewReader(""), &out, &errs)
 			all := out.String() + errs.String()
 			if all == "" {
@@ -144,7 +145,7 @@ func TestC28_Redactor(t *testing.T) {
 		"mysql://app:p@ss-w0rd%zz@h/x",
 		"host=db user=app password=p@ss-w0rd dbname=x",
 	} {
-		var out syncBuffer
+		var out logtest.Buffer
 		r := &redactor{out: &out}
 		r.addURL(dsn)
 		cause := "password p@ss-w0rd, escaped p%40ss-w0rd"

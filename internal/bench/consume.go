@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"log/slog"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -203,7 +202,7 @@ func (p *product) consume(ctx context.Context, n int, handle consumer.Handler) (
 	ended := make(chan struct{})
 	c, err := consumer.New(consumer.Config{
 		Addrs: p.b.cfg.Addrs, VHost: p.b.cfg.VHost, Credentials: p.b.cfg.Credentials, TLS: p.b.cfg.TLS,
-		Sender: p.sender, Logger: slog.New(slog.DiscardHandler),
+		Sender: p.sender,
 		Queues: []consumer.Queue{{
 			Name: p.b.Queue, DeadLetterExchange: p.b.Exchange, Prefetch: consumePrefetch, Handlers: consumeHandlers,
 			Deadline: 10 * time.Second,

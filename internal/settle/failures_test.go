@@ -1,7 +1,6 @@
 package settle_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -12,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/transmsg/transmsg/internal/logtest"
 	"github.com/transmsg/transmsg/internal/settle"
 	"github.com/transmsg/transmsg/model"
 )
@@ -23,7 +23,7 @@ type logLine struct {
 	RetryIn                                       *int64 `json:"retry_in"`
 }
 
-func logLines(t *testing.T, log *bytes.Buffer) []logLine {
+func logLines(t *testing.T, log *logtest.Buffer) []logLine {
 	t.Helper()
 	var out []logLine
 	for text := range strings.Lines(log.String()) {
@@ -43,7 +43,7 @@ func TestS6_EqualFailuresAreGathered(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		const rows, rounds = 200, 5
-		var log bytes.Buffer
+		var log logtest.Buffer
 		ids := []string{"other"}
 		for i := range rows {
 			ids = append(ids, fmt.Sprint("row ", i))
@@ -91,7 +91,7 @@ func TestS6_EqualFailuresAreGathered(t *testing.T) {
 func TestS6_ACauseThatGoesOnIsTold(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		var log bytes.Buffer
+		var log logtest.Buffer
 		s := newFakeStore("id")
 		b := newBatcher(s, func(c *settle.Config) { c.Logger = slog.New(slog.NewJSONHandler(&log, nil)) })
 		fail := func(exchange string) {
@@ -150,7 +150,7 @@ func TestS6_FailedWritesAreGathered(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		const each = 40
-		var log bytes.Buffer
+		var log logtest.Buffer
 		s := &brokenDelete{fakeStore: newFakeStore("id")}
 		for i := range 2 * each {
 			err := errDown

@@ -65,7 +65,7 @@ func consumerChild(ctx context.Context, data []byte) error {
 func openConsumer(
 	url string, q consumer.Queue, observers ...consumer.Observer,
 ) (*consumer.Consumer, func() error, error) {
-	quiet := slog.New(slog.DiscardHandler)
+	quiet := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError}))
 	sending, err := confirms.ParseURL(url)
 	if err != nil {
 		return nil, nil, err

@@ -43,7 +43,7 @@ func ofConfirms() []mutant {
 			"now := time.Now(); !c.role.gate.get() || p.late(now)", "now := time.Now(); p.late(now)",
 			test(confirmsPkg, "TestC27_NothingPassesAClosedGate")),
 		one("confirms/validator-skipped", "confirms/channel.go",
-			"model.Check(p.Message, limits); err != nil {", "model.Check(p.Message, limits); false && err != nil {",
+			"check(p.Message, limits); err != nil {", "check(p.Message, limits); false && err != nil {",
 			test(confirmsPkg, "TestC16_C22_C23_PoisonIsRefusedBeforeTheWire")),
 		one("confirms/not-persistent", "confirms/publishing.go",
 			"amqp.Persistent", "amqp.Transient",

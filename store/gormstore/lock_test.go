@@ -333,7 +333,7 @@ func TestMigrationComesBackToALockedTable(t *testing.T) {
 	tx := begin(t, s)
 	for _, stmt := range []string{
 		"ALTER TABLE trans_message DROP COLUMN not_before",
-		"DELETE FROM transmsg_schema_version WHERE version_id = 4",
+		"DELETE FROM transmsg_schema_version WHERE version_id >= 4",
 	} {
 		if _, err := s.Pool().ExecContext(t.Context(), stmt); err != nil {
 			t.Fatal(err)
@@ -355,7 +355,7 @@ func TestMigrationComesBackToALockedTable(t *testing.T) {
 	if err := tx.Rollback(); err != nil {
 		t.Fatal(err)
 	}
-	if err := <-done; err != nil || len(applied) != 1 || applied[0].Version != 4 {
+	if err := <-done; err != nil || len(applied) != gormstore.SchemaVersion-3 || applied[0].Version != 4 {
 		t.Errorf("got %v, %v, want migration 4 applied", applied, err)
 	}
 }
