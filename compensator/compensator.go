@@ -46,7 +46,8 @@ func New(cfg Config) (*Compensator, error) {
 	c := &Compensator{
 		cfg: cfg, log: cfg.Logger.With("instance", cfg.Owner),
 		appetite: appetite{full: cfg, share: 1},
-		pace:     newPace(cfg.Rate, cfg.BatchRows, cfg.SlowStart), unanswered: newUnanswered(), running: make(chan struct{}, 1),
+		pace:     newPace(cfg.Rate, cfg.BatchRows, cfg.SlowStart), unanswered: newUnanswered(),
+		running: make(chan struct{}, 1),
 	}
 	c.upkeep = &upkeep{c: c, rowAlerts: &rowAlerts{cfg: &c.cfg, log: c.log, told: map[model.AlertKey]partly{}}}
 	for _, alerter := range cfg.alerters() {

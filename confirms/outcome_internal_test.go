@@ -19,9 +19,14 @@ func TestClosedWith(t *testing.T) {
 		want   model.Right
 	}{
 		{amqp.NotFound, "NOT_FOUND - no exchange 'ex' in vhost '/'", 0},
-		{amqp.AccessRefused, "ACCESS_REFUSED - write access to exchange 'ex' in vhost '/' refused for user 'u'",
-			model.ExchangeRight},
-		{amqp.AccessRefused, "ACCESS_REFUSED - cannot publish to internal exchange 'ex' in vhost '/'", model.ExchangeRight},
+		{
+			amqp.AccessRefused, "ACCESS_REFUSED - write access to exchange 'ex' in vhost '/' refused for user 'u'",
+			model.ExchangeRight,
+		},
+		{
+			amqp.AccessRefused, "ACCESS_REFUSED - cannot publish to internal exchange 'ex' in vhost '/'",
+			model.ExchangeRight,
+		},
 		{amqp.AccessRefused, "ACCESS_REFUSED - write access to topic 'orders.created' in exchange 'ex' in vhost '/' " +
 			"refused for user 'u'", model.TopicRight},
 		{amqp.AccessRefused, "ACCESS_REFUSED - write access to topic 'orders.paid' in exchange 'ex' in vhost '/' " +

@@ -11,7 +11,9 @@ import (
 )
 
 // scripted returns a sender connected to a peer that confirms nothing by itself.
-func scripted(t *testing.T, edit ...func(*confirms.Config)) (*confirms.Sender, *scriptedbroker.Peer, *scriptedbroker.Conn) {
+func scripted(
+	t *testing.T, edit ...func(*confirms.Config),
+) (*confirms.Sender, *scriptedbroker.Peer, *scriptedbroker.Conn) {
 	t.Helper()
 	return scriptedBy(t, scriptedbroker.Options{}, edit...)
 }
@@ -41,7 +43,9 @@ func next(t *testing.T, p *scriptedbroker.Peer) *scriptedbroker.Publish {
 }
 
 // take sends n messages to an exchange and returns them as the peer got them.
-func take(t *testing.T, s *confirms.Sender, r *results, p *scriptedbroker.Peer, exchange string, n int) []*scriptedbroker.Publish {
+func take(
+	t *testing.T, s *confirms.Sender, r *results, p *scriptedbroker.Peer, exchange string, n int,
+) []*scriptedbroker.Publish {
 	t.Helper()
 	for range n {
 		r.send(s, message(t, exchange, "k"))

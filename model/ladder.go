@@ -66,7 +66,8 @@ func IsStepOf(name, queue string) bool { return strings.HasPrefix(name, queue+".
 // Check says what is wrong with the ladder, or nil.
 func (l Ladder) Check() error {
 	if l.Queue == "" || strings.HasPrefix(l.Queue, "amq.") {
-		return fmt.Errorf("ladder: queue %q must have a name, not one of the broker's own (they begin with amq.)", l.Queue)
+		return fmt.Errorf("ladder: queue %q must have a name, not one of the broker's own (they begin with amq.)",
+			l.Queue)
 	}
 	if len(l.Steps) > maxSteps {
 		return fmt.Errorf("ladder of %s: %d steps, at most %d", l.Queue, len(l.Steps), maxSteps)

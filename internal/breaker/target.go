@@ -41,7 +41,8 @@ func blame(exchange, key string, o model.Outcome) (Target, bool) {
 	case o.Kind == model.Unknown && o.Code == model.CodeTimeout:
 		return Target{Kind: Route, Exchange: exchange, Key: key}, true
 	case o.Kind == model.Refused && (o.Code == model.CodeNotFound || o.Code == model.CodeAccessRefused):
-	case o.Kind == model.Unknown && o.Code == model.CodeSuspect && (o.Reply == replyNotFound || o.Reply == replyAccessRefused):
+	case o.Kind == model.Unknown && o.Code == model.CodeSuspect &&
+		(o.Reply == replyNotFound || o.Reply == replyAccessRefused):
 	default:
 		return Target{}, false
 	}

@@ -21,7 +21,8 @@ func TestGaleraNodesShareWhatEachWrites(t *testing.T) {
 			}
 		}
 	})
-	if err := nodes[1].Exec(t.Context(), "CREATE DATABASE shop", "CREATE TABLE shop.t (n INT PRIMARY KEY) ENGINE=InnoDB",
+	if err := nodes[1].Exec(t.Context(), "CREATE DATABASE shop",
+		"CREATE TABLE shop.t (n INT PRIMARY KEY) ENGINE=InnoDB",
 		"INSERT INTO shop.t VALUES (1)"); err != nil {
 		t.Fatal(err)
 	}

@@ -84,7 +84,9 @@ func (w *tracker) returned(t *rapid.T) {
 // answerSome answers some of the messages on the wire and says what each of them then is,
 // if it was read before the end that follows at once. A nack just before a close may look
 // like one: that is the safe side.
-func (w *tracker) answerSome(t *rapid.T, among []*scriptedbroker.Publish) map[*scriptedbroker.Publish]model.OutcomeKind {
+func (w *tracker) answerSome(
+	t *rapid.T, among []*scriptedbroker.Publish,
+) map[*scriptedbroker.Publish]model.OutcomeKind {
 	kinds := map[*scriptedbroker.Publish]model.OutcomeKind{}
 	for _, m := range among {
 		switch rapid.IntRange(0, 3).Draw(t, "answer") {

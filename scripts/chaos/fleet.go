@@ -59,7 +59,8 @@ func (f *fleet) launch(role string) error {
 		}
 	}
 	spec := childSpec{
-		Name: fmt.Sprintf("%s-%d", role, n), Dir: f.world.dir, Dialect: f.opts.store, DSN: f.world.memberDSN(len(f.all)),
+		Name: fmt.Sprintf("%s-%d", role, n), Dir: f.world.dir, Dialect: f.opts.store,
+		DSN:  f.world.memberDSN(len(f.all)),
 		AMQP: f.world.amqp(), More: f.world.moreBrokers(), Redis: "redis://" + f.world.redisAddr() + "/0",
 		Patient: f.world.mode != "",
 		Seed:    f.opts.seed<<16 + uint64(len(f.all)), Rate: f.opts.rate / publishers, Workers: 8,

@@ -54,11 +54,13 @@ func ofPublisher() []mutant {
 			"elapsed(since) <= t.p.cfg.SendBudget/2 {", "elapsed(since) >= 0 {",
 			test(publisherPkg, "TestC38_LongTransactionIsReadBackUnderALease")),
 		one("publisher/failed-commit-is-certain:certainty", "publisher/commit.go",
-			"&model.StoreError{Kind: model.ErrStoreUnknown, IDs: envelopeIDs(envelopes), Err: err})\n}\n\n// endedBefore",
+			"&model.StoreError{Kind: model.ErrStoreUnknown, IDs: envelopeIDs(envelopes), Err: err})\n"+
+				"}\n\n// endedBefore",
 			"&model.StoreError{Kind: model.ErrNotStored, IDs: envelopeIDs(envelopes), Err: err})\n}\n\n// endedBefore",
 			accept("certainty")),
 		one("publisher/failed-commit-is-certain", "publisher/commit.go",
-			"&model.StoreError{Kind: model.ErrStoreUnknown, IDs: envelopeIDs(envelopes), Err: err})\n}\n\n// endedBefore",
+			"&model.StoreError{Kind: model.ErrStoreUnknown, IDs: envelopeIDs(envelopes), Err: err})\n"+
+				"}\n\n// endedBefore",
 			"&model.StoreError{Kind: model.ErrNotStored, IDs: envelopeIDs(envelopes), Err: err})\n}\n\n// endedBefore",
 			test(publisherPkg, "TestH6_AFailedCommitIsUnknown")),
 	}

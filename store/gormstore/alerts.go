@@ -172,7 +172,9 @@ func (s *Store) SweepAlerts(ctx context.Context, limit int) (int, error) {
 	}
 	rows, err := s.db.QueryContext(ctx, s.d.bind("SELECT a.row_id, a.kind, a.epoch FROM "+s.sql.alerts+" a WHERE "+
 		s.stale()+" LIMIT ?"), limit)
-	keys, err := collect(rows, err, func(r scanner, k *model.AlertKey) error { return r.Scan(&k.ID, &k.Kind, &k.Epoch) })
+	keys, err := collect(rows, err, func(r scanner, k *model.AlertKey) error {
+		return r.Scan(&k.ID, &k.Kind, &k.Epoch)
+	})
 	if err != nil || len(keys) == 0 {
 		return 0, s.wrap("sweep alerts", err)
 	}

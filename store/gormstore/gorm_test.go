@@ -102,7 +102,8 @@ func TestNewLeavesSessionsAlone(t *testing.T) {
 	}
 	pool.SetMaxOpenConns(1)
 	level := func() (text string) {
-		if err := pool.QueryRowContext(t.Context(), "SELECT variable_value FROM "+sessionSchema(t, pool)+".session_variables "+
+		if err := pool.QueryRowContext(t.Context(), "SELECT variable_value FROM "+
+			sessionSchema(t, pool)+".session_variables "+
 			"WHERE variable_name IN ('tx_isolation', 'transaction_isolation') LIMIT 1").Scan(&text); err != nil {
 			t.Fatal(err)
 		}

@@ -183,7 +183,9 @@ func TestTxFault(t *testing.T) {
 		{1, model.FaultAway, []error{
 			pg("25006"), pg("57P01"), pg("57P03"), pg("53300"), pg("08006"), pg("28P01"),
 		}},
-		{1, model.FaultLost, []error{io.ErrUnexpectedEOF, dial, &pgconn.ConnectError{}, safe{errors.New("conn closed")}}},
+		{1, model.FaultLost, []error{
+			io.ErrUnexpectedEOF, dial, &pgconn.ConnectError{}, safe{errors.New("conn closed")},
+		}},
 		{1, model.FaultOther, []error{nil, pg("23505"), pg("42P01"), pg("57014"), safe{context.Canceled}}},
 	} {
 		s := migrated(t, servers[c.server].dsn(t), gormstore.Options{})

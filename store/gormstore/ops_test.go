@@ -49,7 +49,9 @@ func TestActsOnDeadRowsReadNoOthers(t *testing.T) {
 	if _, err := s.Settle(t.Context(), list); err != nil {
 		t.Fatal(err)
 	}
-	a := model.OperatorAct{Selection: model.Selection{Filter: model.Filter{Status: model.Dead, Exchange: "ex"}}, Actor: "ann"}
+	a := model.OperatorAct{
+		Selection: model.Selection{Filter: model.Filter{Status: model.Dead, Exchange: "ex"}}, Actor: "ann",
+	}
 	for _, c := range []struct {
 		name string
 		call func() (int, error)

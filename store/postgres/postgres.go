@@ -25,7 +25,8 @@ const (
 // DSN opens a small pool of the store's own, the usual choice: storing a message then never
 // waits for a connection that the service's own open transactions hold. The form is
 // postgres://user:password@host:port/database?parameters, or over a Unix socket
-// postgres://user:password@/database?host=/FOLDER. A mistake in it is an error of gormstore.Open, which never contains the password.
+// postgres://user:password@/database?host=/FOLDER. A mistake in it is an
+// error of gormstore.Open, which never contains the password.
 func DSN(dsn string) gormstore.Source {
 	cfg, label, err := parse(dsn)
 	if err != nil {

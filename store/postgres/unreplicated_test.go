@@ -45,7 +45,9 @@ func TestACommitThatGaveUpItsStandbyIsUnknown(t *testing.T) {
 		m.ID = model.NewID()
 		done := make(chan error, 1)
 		go func() {
-			_, err := store.Insert(t.Context(), []model.Draft{{TransMessage: model.NewTransMessage("orders", &m, true)}})
+			_, err := store.Insert(t.Context(), []model.Draft{
+				{TransMessage: model.NewTransMessage("orders", &m, true)},
+			})
 			done <- err
 		}()
 		for ended := false; !ended; {
