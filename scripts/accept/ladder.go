@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -43,7 +42,7 @@ type ladderRun struct {
 	*env
 	figs   figures
 	url    string
-	node   *amqptest.Node // nil on a broker of another version, which is not restarted
+	node   *amqptest.Node // of its own, since it is restarted
 	broker *amqptest.Client
 	in     *intake
 }
@@ -78,21 +77,15 @@ func runLadder(ctx context.Context, e *env) (_ figures, err error) {
 	return l.figs, l.away(ctx)
 }
 
-// openBroker starts a node of its own, or uses the one of another version that the environment names.
 func (l *ladderRun) openBroker(ctx context.Context) (undo func() error, err error) {
-	undo = func() error { return nil }
-	if os.Getenv(amqptest.EnvURL) != "" {
-		l.url, undo, err = amqptest.NewVHost(ctx)
-	} else if l.node, err = amqptest.NewNode(ctx, "", amqptest.Options{}); err == nil {
-		l.url, undo = l.node.URL(), l.node.Close
-	}
-	if err != nil {
+	if l.node, err = amqptest.NewNode(ctx, "", amqptest.Options{}); err != nil {
 		return nil, err
 	}
+	l.url = l.node.URL()
 	if l.broker, err = amqptest.Dial(l.url); err != nil {
-		return nil, errors.Join(err, undo())
+		return nil, errors.Join(err, l.node.Close())
 	}
-	return undo, nil
+	return l.node.Close, nil
 }
 
 // jam puts copies into the first steps of two other queues, of which one is deleted and one is full.
@@ -198,17 +191,14 @@ func (l *ladderRun) away(ctx context.Context) error {
 			}
 		}
 	}
-	l.figs["restarted"] = l.node != nil
-	if l.node != nil {
-		if err := errors.Join(l.node.FlushQueues(), l.node.Stop(), l.node.Start(ctx)); err != nil {
-			return err
-		}
-		var err error
-		if l.broker, err = amqptest.Dial(l.url); err != nil {
-			return err
-		}
-		l.in.broker = l.broker
+	if err := errors.Join(l.node.FlushQueues(), l.node.Stop(), l.node.Start(ctx)); err != nil {
+		return err
 	}
+	var err error
+	if l.broker, err = amqptest.Dial(l.url); err != nil {
+		return err
+	}
+	l.in.broker = l.broker
 	if err := until(ctx, 3*time.Minute, "all steps are over", func(context.Context) (bool, error) {
 		n, err := l.broker.Depth(l.in.ladder.Queue)
 		return n == len(ids), err
