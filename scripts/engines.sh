@@ -58,10 +58,20 @@ start() {
   port_open "$port" && die "$engine: something else listens on 127.0.0.1:$port"
   local words
   mapfile -t words < <(server_command)
-  as_engine "${words[@]}" </dev/null >>"$root$home/log" 2>&1 &
+  { close_inherited && as_engine "${words[@]}"; } </dev/null >>"$root$home/log" 2>&1 &
   server=$!
   disown
   wait_until_answers
+}
+
+# close_inherited closes what this process was given beyond its three streams: a server that kept a lock of the caller's
+# open (flock COMMAND...) would hold it for as long as it runs.
+close_inherited() {
+  local fd
+  for fd in /proc/"$BASHPID"/fd/*; do
+    fd=${fd##*/}
+    ((fd <= 2)) || eval "exec $fd>&-"
+  done
 }
 
 wait_until_answers() {
