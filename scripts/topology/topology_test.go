@@ -129,8 +129,7 @@ func TestWhatIsSpoiledIsNamedAndMended(t *testing.T) {
 				_, err := broker.node.Ctl("clear_policy", "-p", w.vhost, "transmsg-work")
 				return err
 			},
-			texts: append(append(withoutPolicy("shipping.all.0"), withoutPolicy("shipping.all.1")...),
-				append(withoutPolicy("shipping.all.2"), withoutPolicy("orders.all")...)...),
+			texts: withoutPolicy(t, "shipping.all.0", "shipping.all.1", "shipping.all.2", "orders.all"),
 		},
 	} {
 		if err := tc.spoil(); err != nil {
@@ -148,12 +147,22 @@ func TestWhatIsSpoiledIsNamedAndMended(t *testing.T) {
 	}
 }
 
-func withoutPolicy(queue string) []string {
-	return []string{
-		"queue " + queue + `: dead-letter-exchange is none, want "dead-letters"`,
-		"queue " + queue + `: dead-letter-strategy is none, want "at-least-once"`,
-		"queue " + queue + `: overflow is none, want "reject-publish"`,
+// withoutPolicy is what is said about queues without their policy. From RabbitMQ 4.0 on they have a limit by default.
+func withoutPolicy(t *testing.T, queues ...string) (texts []string) {
+	t.Helper()
+	limited, err := broker.node.AtLeast(4, 0)
+	if err != nil {
+		t.Fatal(err)
 	}
+	for _, q := range queues {
+		texts = append(texts, "queue "+q+`: dead-letter-exchange is none, want "dead-letters"`,
+			"queue "+q+`: dead-letter-strategy is none, want "at-least-once"`,
+			"queue "+q+`: overflow is none, want "reject-publish"`)
+		if limited {
+			texts = append(texts, "queue "+q+": has no delivery-limit", "queue "+q+": delivery-limit 20 without")
+		}
+	}
+	return texts
 }
 
 // C71: a queue that exists with other arguments is named with both values, and is left alone with what it holds.
