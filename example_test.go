@@ -46,7 +46,7 @@ func serve(ctx context.Context, dsn, url string, work func(context.Context, *tra
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, drain(ob)) }()
+	defer func() { err = errors.Join(err, drain(ob)) }() // ob.Close, with a deadline
 	return work(ctx, ob)
 }
 
