@@ -74,3 +74,31 @@ func anchors(text string) []string {
 	}
 	return all
 }
+
+var (
+	decided = regexp.MustCompile("(?m)^\\| [^|]+ \\| (`[^|]+`) \\|$")
+	place   = regexp.MustCompile("`([^`]*[/.][^`]*)`((?: *,? *`[A-Za-z]+`)+)")
+	word    = regexp.MustCompile("`([A-Za-z]+)`")
+)
+
+// ARCHITECTURE.md says where things are decided: the files exist, and have these names.
+func TestArchitectureNamesPlacesThatExist(t *testing.T) {
+	t.Parallel()
+	_, rest, _ := strings.Cut(read(t, "../ARCHITECTURE.md"), "\n## Where it is decided\n")
+	section, _, _ := strings.Cut(rest, "\n## ")
+	places := 0
+	for _, row := range decided.FindAllStringSubmatch(section, -1) {
+		for _, found := range place.FindAllStringSubmatch(row[1], -1) {
+			places++
+			text := read(t, filepath.Join("..", found[1]))
+			for _, name := range word.FindAllStringSubmatch(found[2], -1) {
+				if !regexp.MustCompile(`\b` + name[1] + `\b`).MatchString(text) {
+					t.Errorf("%s has no %s", found[1], name[1])
+				}
+			}
+		}
+	}
+	if places < 25 {
+		t.Errorf("%d places found: does the pattern still find them?", places)
+	}
+}
