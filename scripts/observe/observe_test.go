@@ -275,3 +275,31 @@ func TestPageIsTrue(t *testing.T) {
 		}
 	}
 }
+
+// The page's prometheus.yml is one that Prometheus takes, with the rules beside it.
+func TestPageConfigPassesPromtool(t *testing.T) {
+	runTestScript(t) // installs promtool where it is missing
+	text, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	block := regexp.MustCompile("(?s)```yaml\n(.*?)```").FindSubmatch(text)
+	if block == nil {
+		t.Fatalf("%s has no YAML block", page)
+	}
+	rules, err := os.ReadFile("transmsg.rules.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	for name, content := range map[string][]byte{"prometheus.yml": block[1], "transmsg.rules.yaml": rules} {
+		if err := os.WriteFile(filepath.Join(dir, name), content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	out, err := exec.CommandContext(t.Context(), "promtool", "check", "config", filepath.Join(dir, "prometheus.yml")).
+		CombinedOutput()
+	if err != nil || !strings.Contains(string(out), "1 rule files found") {
+		t.Errorf("promtool check config: %v\n%s", err, out)
+	}
+}
