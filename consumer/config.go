@@ -62,6 +62,8 @@ type Config struct {
 	// Redeliveries counts the deliveries of messages that were delivered before. Nil: they are counted by the broker
 	// and, from the third on, by copies of the message that take its place at the queue's end.
 	Redeliveries RedeliveryCounter
+	// Management is RabbitMQ's management API, for Stats.Steps. Without it those are unknown.
+	Management Management
 	// DrainTimeout is how long handlers may go on when Run's context has ended; then their contexts end too. Defaults
 	// to 20 s; at least 100 ms.
 	DrainTimeout time.Duration

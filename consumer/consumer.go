@@ -62,7 +62,12 @@ func (c *Consumer) Run(ctx context.Context) error {
 	for _, q := range c.queues {
 		q.note(StateConnecting, "")
 	}
+	var watching sync.WaitGroup
+	if c.cfg.Management.URL != nil {
+		watching.Go(func() { c.watchSteps(ctx) })
+	}
 	c.supervise(ctx)
+	watching.Wait()
 	left := 0
 	for _, q := range c.queues {
 		left += q.stopped(time.Now().Add(lastMoment))

@@ -39,6 +39,7 @@ type queue struct {
 	kept    int              // suspects of retired subscriptions that are to be handled over those
 	busy    bool             // a suspect is being handled
 	ended   bool             // takes nothing any more
+	steps   []StepStats      // as they were last seen; nil is unknown
 }
 
 func newQueue(c *Consumer, cfg Queue) *queue {

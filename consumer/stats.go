@@ -21,6 +21,9 @@ type Stats struct {
 	// Stuck names what copies need and is missing, full or refused, such as `queue "orders.retry.1s"`. Until it is
 	// mended nothing new is taken.
 	Stuck []string
+	// Steps are the queues of the ladder, where [Config.Management] tells of them; one that is missing is left out. Nil
+	// is unknown.
+	Steps []StepStats
 }
 
 // Stats returns a snapshot of each queue, in the order of the config.
@@ -29,6 +32,9 @@ func (c *Consumer) Stats() []Stats {
 	for i, q := range c.queues {
 		all[i] = q.stats.snapshot()
 		all[i].Queue, all[i].Held, all[i].Stuck = q.cfg.Name, int(q.live.Load()), q.stuckOn()
+		q.mu.Lock()
+		all[i].Steps = slices.Clone(q.steps)
+		q.mu.Unlock()
 	}
 	return all
 }

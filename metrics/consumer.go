@@ -18,6 +18,7 @@ type consumerMetrics struct {
 	state                      *prometheus.GaugeVec
 	stuck                      *prometheus.Desc
 	figures                    []figure[consumer.Stats]
+	steps                      []stepFigure
 }
 
 func newConsumerMetrics() consumerMetrics {
@@ -51,6 +52,37 @@ func newConsumerMetrics() consumerMetrics {
 			counter(queue, "consumer_copies_failed_total", "Tries to send a copy that were not confirmed.",
 				func(s consumer.Stats) float64 { return float64(s.CopiesFailed) }),
 		},
+		steps: []stepFigure{
+			step("oldest_seconds", "How long the oldest message has been in the step, at least.",
+				func(s consumer.StepStats) float64 { return s.Oldest.Seconds() }),
+			step("length_seconds", "How long a message should be in the step.",
+				func(s consumer.StepStats) float64 { return s.Step.Seconds() }),
+			step("messages", "Messages in the step, those that are being forwarded too.",
+				func(s consumer.StepStats) float64 { return float64(s.Messages) }),
+			step("forwarding", "Messages whose step is over and that the work queue has not taken.",
+				func(s consumer.StepStats) float64 { return float64(s.Forwarding) }),
+		},
+	}
+}
+
+// stepFigure is a gauge of a ladder's step.
+type stepFigure struct {
+	desc  *prometheus.Desc
+	value func(consumer.StepStats) float64
+}
+
+func step(name, help string, value func(consumer.StepStats) float64) stepFigure {
+	return stepFigure{desc: describe("consumer_step_"+name, help, "queue", "step"), value: value}
+}
+
+// describe tells what is collected with labels besides the queue's.
+func (c *consumerMetrics) describe(to chan<- *prometheus.Desc) {
+	to <- c.stuck
+	for _, f := range c.figures {
+		to <- f.desc
+	}
+	for _, f := range c.steps {
+		to <- f.desc
 	}
 }
 
@@ -134,10 +166,21 @@ func (c *consumerMetrics) collect(to chan<- prometheus.Metric, all []*consumer.C
 			last[s.Queue] = s
 		}
 	}
-	for queue, s := range last {
-		collectFigures(to, c.figures, label(queue), s)
-		for _, target := range s.Stuck {
-			to <- prometheus.MustNewConstMetric(c.stuck, prometheus.GaugeValue, 1, label(queue), label(target))
+	for _, s := range last {
+		c.collectQueue(to, s)
+	}
+}
+
+func (c *consumerMetrics) collectQueue(to chan<- prometheus.Metric, s consumer.Stats) {
+	queue := label(s.Queue)
+	collectFigures(to, c.figures, queue, s)
+	for _, target := range s.Stuck {
+		to <- prometheus.MustNewConstMetric(c.stuck, prometheus.GaugeValue, 1, queue, label(target))
+	}
+	for _, one := range s.Steps {
+		for _, f := range c.steps {
+			to <- prometheus.MustNewConstMetric(f.desc, prometheus.GaugeValue, f.value(one), queue,
+				model.StepName(one.Step))
 		}
 	}
 }

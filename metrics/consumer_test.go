@@ -6,6 +6,10 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/transmsg/transmsg/confirms"
 	"github.com/transmsg/transmsg/consumer"
@@ -48,7 +52,39 @@ func TestConsumerMetrics(t *testing.T) {
 			t.Errorf("no %s", want)
 		}
 	}
+	for _, unwanted := range []string{"transmsg_consumer_step", "transmsg_consumer_stuck"} {
+		if strings.Contains(rec.Body.String(), "\n"+unwanted) {
+			t.Errorf("%s is there, though nothing is known or stuck", unwanted)
+		}
+	}
 	if _, err := m.NewConsumer(consumer.Config{}); err == nil {
 		t.Error("an empty config was taken")
+	}
+}
+
+// What is stuck and what waits in the steps has labels besides the queue's.
+func TestConsumerStepsAndStuck(t *testing.T) {
+	t.Parallel()
+	reg := prometheus.NewRegistry()
+	reg.MustRegister(metrics.ConsumerGauges{Stats: consumer.Stats{
+		Queue: "q", Stuck: []string{`queue "q.retry.1s"`, `exchange "dead", routing key "q"`},
+		Steps: []consumer.StepStats{{
+			Queue: "q.retry.5m", Step: 5 * time.Minute, Messages: 7, Forwarding: 2, Oldest: 400 * time.Second,
+		}},
+	}})
+	rec := httptest.NewRecorder()
+	get := httptest.NewRequest(http.MethodGet, "/metrics", nil)
+	promhttp.HandlerFor(reg, promhttp.HandlerOpts{}).ServeHTTP(rec, get)
+	for _, want := range []string{
+		`transmsg_consumer_step_forwarding{queue="q",step="5m"} 2`,
+		`transmsg_consumer_step_length_seconds{queue="q",step="5m"} 300`,
+		`transmsg_consumer_step_messages{queue="q",step="5m"} 7`,
+		`transmsg_consumer_step_oldest_seconds{queue="q",step="5m"} 400`,
+		`transmsg_consumer_stuck{queue="q",target="exchange \"dead\", routing key \"q\""} 1`,
+		`transmsg_consumer_stuck{queue="q",target="queue \"q.retry.1s\""} 1`,
+	} {
+		if !strings.Contains(rec.Body.String(), want) {
+			t.Errorf("no %s in\n%s", want, rec.Body)
+		}
 	}
 }

@@ -86,6 +86,10 @@
 //	transmsg_consumer_stuck{queue,target}                what copies need and do not get: 1; none: no series
 //	transmsg_consumer_held{queue}                        deliveries that are not settled
 //	transmsg_consumer_in_flight{queue}                   handler calls at the moment
+//	transmsg_consumer_step_oldest_seconds{queue,step}    how long the oldest has been in the retry step, at least
+//	transmsg_consumer_step_length_seconds{queue,step}    how long a message should be there
+//	transmsg_consumer_step_messages{queue,step}          messages in it; with the management API only, as all of steps
+//	transmsg_consumer_step_forwarding{queue,step}        of them: over, and not taken by the work queue
 //	transmsg_consumer_copies_failed_total{queue}         tries to send a copy that were not confirmed
 //
 // Rows, from the table, read at most every Config.RowsEvery. Every process that is given

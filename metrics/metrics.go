@@ -143,10 +143,7 @@ func (m *Metrics) Describe(to chan<- *prometheus.Desc) {
 	for _, f := range m.sender.figures {
 		to <- f.desc
 	}
-	to <- m.consumer.stuck
-	for _, f := range m.consumer.figures {
-		to <- f.desc
-	}
+	m.consumer.describe(to)
 	if m.rows != nil {
 		m.rows.describe(to)
 	}
