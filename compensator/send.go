@@ -95,7 +95,7 @@ func (s *send) check() (o model.Outcome, ok bool) {
 	}
 	m, err := s.result.Row.Message()
 	if err == nil {
-		err = model.Check(&m, s.run.c.limits())
+		err = checkRow(s.result.Row, &m, s.run.c.limits())
 	}
 	switch {
 	case err == nil:
@@ -109,6 +109,14 @@ func (s *send) check() (o model.Outcome, ok bool) {
 	default:
 		return refusal(model.CodeInvalid, err, true), false
 	}
+}
+
+// checkRow is the check of a row's message. What is replayed was published by somebody else, and is sent as it came.
+func checkRow(row *model.TransMessage, m *model.Message, l model.Limits) error {
+	if row.IsReplay() {
+		return model.CheckReceived(m, l)
+	}
+	return model.Check(m, l)
 }
 
 func refusal(code model.CauseCode, err error, permanent bool) model.Outcome {
@@ -128,15 +136,17 @@ func (c *Compensator) limits() model.Limits {
 
 func (s *send) size() int64 { return int64(len(s.message.Body)) }
 
-// start hands the row to the sender; its room is reserved.
+// start hands the row to the sender; its room is reserved. A replay whose message has no id goes alone, since its
+// return would name none.
 func (s *send) start(since time.Time) {
 	c, row := s.run.c, s.result.Row
 	s.run.count(func(f *RunStats) { f.Sent++ })
 	c.unanswered.start(len(s.message.Body))
 	c.cfg.Sender.Send(confirms.Send{
 		Message: &s.message, Since: since, Within: c.within(),
-		Alone:   dangerous(row),
-		Handler: s,
+		Alone:    dangerous(row) || row.IsReplay() && s.message.ID == "",
+		Received: row.IsReplay(),
+		Handler:  s,
 	})
 }
 

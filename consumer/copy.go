@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"strings"
 	"time"
 
 	"github.com/transmsg/transmsg/confirms"
@@ -80,7 +79,7 @@ func (q *queue) copyOf(d *delivery, exchange, key string) model.Message {
 	h := make(map[string]any, len(d.m.Headers)+12)
 	maps.Copy(h, d.m.Headers)
 	for k := range h {
-		if brokerMade(k) {
+		if model.BrokerMade(k) || k == model.HeaderCrashes {
 			delete(h, k)
 		}
 	}
@@ -108,15 +107,6 @@ func (q *queue) copyOf(d *delivery, exchange, key string) model.Message {
 	}
 	c.Properties.Expiration, c.Properties.UserID = "", ""
 	return c
-}
-
-// brokerMade reports whether a header is the broker's about one delivery, or routes the copy to further queues.
-func brokerMade(k string) bool {
-	switch k {
-	case "x-death", "x-delivery-count", "x-acquired-count", "CC", "BCC", model.HeaderCrashes:
-		return true
-	}
-	return strings.HasPrefix(k, "x-first-death-") || strings.HasPrefix(k, "x-last-death-")
 }
 
 // fit drops from a copy's headers what is too much for one frame: the broker would close the sender's connection. First

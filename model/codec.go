@@ -10,9 +10,8 @@ import (
 	"time"
 )
 
-// codecVersion is the version this build writes and the newest it reads. It grows with
-// every change of format, also an added field: an older build must see at once that it
-// would lose something.
+// codecVersion is the version that this build writes, but for replays. It grows with every change of format, also an
+// added field: an older build must see at once that it would lose something.
 const codecVersion = 1
 
 // EncodeProperties returns the row's properties column for a normalized message: one

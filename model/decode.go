@@ -31,7 +31,7 @@ type stored struct {
 // DecodeProperties reads a properties column into m: Properties, Headers, Revision
 // and AllowUnroutable; other fields are untouched. The error is [ErrNewerCodec] for a
 // version this build does not know, and [ErrCorrupt] for anything else that
-// [EncodeProperties] cannot have written.
+// [EncodeProperties] cannot have written. The row of a replay (see [TransMessage.IsReplay]) sets the ID too.
 func DecodeProperties(b []byte, m *Message) error {
 	_, err := decodeProperties(b, m)
 	return err
@@ -40,6 +40,9 @@ func DecodeProperties(b []byte, m *Message) error {
 func decodeProperties(b []byte, m *Message) (timestampDefaulted bool, err error) {
 	if err := checkVersion(b); err != nil {
 		return false, err
+	}
+	if bytes.HasPrefix(b, []byte(replayPrefix)) {
+		return false, decodeReplay(b, m)
 	}
 	if err := checkText(b); err != nil {
 		return false, fmt.Errorf("%w: %w", ErrCorrupt, err)
@@ -88,8 +91,8 @@ func checkVersion(b []byte) error {
 		return fmt.Errorf("%w: %w", ErrCorrupt, err)
 	case head.V == nil || *head.V < 1:
 		return fmt.Errorf("%w: no version", ErrCorrupt)
-	case *head.V > codecVersion:
-		return fmt.Errorf("%w: version %d, this build reads up to %d", ErrNewerCodec, *head.V, codecVersion)
+	case *head.V > replayVersion:
+		return fmt.Errorf("%w: version %d, this build reads up to %d", ErrNewerCodec, *head.V, replayVersion)
 	}
 	return nil
 }

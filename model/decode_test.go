@@ -81,7 +81,7 @@ func manyMembers(n int) string {
 func TestC20_DecodeReportsANewerVersion(t *testing.T) {
 	t.Parallel()
 	for _, in := range []string{
-		`{"v":2}`, `{"v":2,"type":{"anything":[1]}}`, `{"headers":[],"v":9000}`, "  {\n\"v\" : 2 }",
+		`{"v":3}`, `{"v":3,"type":{"anything":[1]}}`, `{"headers":[],"v":9000}`, "  {\n\"v\" : 3 }",
 	} {
 		var m model.Message
 		err := model.DecodeProperties([]byte(in), &m)

@@ -34,6 +34,10 @@ func (e *Edit) Apply(t *TransMessage) error {
 	if len(changed) == 0 {
 		return &InvalidError{Field: "edit", Reason: "changes nothing", Index: -1}
 	}
+	if t.IsReplay() {
+		return &InvalidError{Field: "edit", Reason: "is not for the replay of a dead letter: discard it, " +
+			"and edit the dead letter", Index: -1}
+	}
 	m := Message{ID: t.ID, Key: t.MessageKey, Exchange: t.Exchange, RoutingKey: t.RoutingKey, Body: t.Payload}
 	defaulted, err := decodeProperties(t.Properties, &m)
 	if err != nil && (!errors.Is(err, ErrCorrupt) || e.Properties == nil || e.Headers == nil) {

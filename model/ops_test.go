@@ -101,7 +101,7 @@ func TestEditRefusals(t *testing.T) {
 		"corrupt":               {`{"v":1,`, model.Edit{Body: &body}, model.ErrCorrupt},
 		"corrupt, headers only": {`{"v":1,`, model.Edit{Headers: &empty}, model.ErrCorrupt},
 		"newer, all replaced": {
-			`{"v":2}`, model.Edit{Headers: &empty, Properties: &model.Properties{}}, model.ErrNewerCodec,
+			`{"v":3}`, model.Edit{Headers: &empty, Properties: &model.Properties{}}, model.ErrNewerCodec,
 		},
 	} {
 		row := model.TransMessage{ID: model.NewID(), Properties: []byte(c.props), Payload: []byte("p")}

@@ -126,7 +126,7 @@ func SameContent(a, b *TransMessage) bool {
 func canonicalProperties(props []byte) []byte {
 	var m Message
 	defaulted, err := decodeProperties(props, &m)
-	if err != nil {
+	if err != nil || bytes.HasPrefix(props, []byte(replayPrefix)) {
 		return props
 	}
 	if defaulted {

@@ -35,7 +35,7 @@ func TestNewTransMessageAndBack(t *testing.T) {
 
 func TestRowOfANewerVersionIsNotDecoded(t *testing.T) {
 	t.Parallel()
-	row := model.TransMessage{Properties: []byte(`{"v":2}`)}
+	row := model.TransMessage{Properties: []byte(`{"v":3}`)}
 	if _, err := row.Message(); !errors.Is(err, model.ErrNewerCodec) {
 		t.Errorf("got %v, want ErrNewerCodec", err)
 	}

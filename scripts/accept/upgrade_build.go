@@ -10,7 +10,7 @@ import (
 )
 
 // upgradeMigration is the newest migration: a build works on its own schema and the next.
-const upgradeMigration = "store/gormstore/migrations/mysql/00005*"
+const upgradeMigration = "store/gormstore/migrations/mysql/00006*"
 
 // buildOld builds the binary of the schema before from the history: of the last commit
 // before the migration that builds at all.

@@ -48,3 +48,20 @@ func TestInboxConformance(t *testing.T) {
 		})
 	}
 }
+
+func TestLettersConformance(t *testing.T) {
+	for _, server := range servers {
+		t.Run(server.name, func(t *testing.T) {
+			t.Parallel()
+			dsn := server.dsn(t)
+			var n atomic.Int64
+			storetest.RunLetters(t, func(t *testing.T) storetest.Letters {
+				dsn := dsn
+				if server.name == "sqlite" {
+					dsn = server.dsn(t)
+				}
+				return migrated(t, dsn, gormstore.Options{Prefix: fmt.Sprintf("l%d_", n.Add(1))})
+			})
+		})
+	}
+}

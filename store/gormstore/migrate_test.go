@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io/fs"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -128,18 +127,18 @@ func TestSchemaVersionsAccepted(t *testing.T) {
 	t.Parallel()
 	eachServer(t, func(t *testing.T, dsn string) {
 		s := migrated(t, dsn, gormstore.Options{})
-		add := func(version string) {
-			_, err := s.Pool().ExecContext(t.Context(), "INSERT INTO transmsg_schema_version "+
-				"(version_id, is_applied) VALUES ("+version+", true)")
+		add := func(version int) {
+			_, err := s.Pool().ExecContext(t.Context(), fmt.Sprintf("INSERT INTO transmsg_schema_version "+
+				"(version_id, is_applied) VALUES (%d, true)", version))
 			if err != nil {
 				t.Fatal(err)
 			}
 		}
-		add(strconv.Itoa(gormstore.SchemaVersion + 1))
+		add(gormstore.SchemaVersion + 1)
 		if err := s.CheckSchema(t.Context()); err != nil {
 			t.Errorf("the next schema version is refused: %v", err)
 		}
-		add(strconv.Itoa(gormstore.SchemaVersion + 2))
+		add(gormstore.SchemaVersion + 2)
 		if err := s.CheckSchema(t.Context()); err == nil || !strings.Contains(err.Error(), "upgrade") {
 			t.Errorf("a far newer schema: got %v, want it refused", err)
 		}
@@ -156,7 +155,7 @@ func TestSchemaBeforeReplayedIsRefused(t *testing.T) {
 		if _, err := s.Insert(t.Context(), []model.Draft{d}); err != nil {
 			t.Fatal(err)
 		}
-		for _, stmt := range []string{
+		for _, stmt := range append(withoutLetterColumns(s.Dialect()),
 			"DROP TABLE trans_inbox_attempt",
 			"DROP TABLE trans_inbox",
 			"DROP TABLE trans_message_alert",
@@ -169,7 +168,7 @@ func TestSchemaBeforeReplayedIsRefused(t *testing.T) {
 			"ALTER TABLE trans_message DROP COLUMN closes_since",
 			"ALTER TABLE trans_message DROP COLUMN replayed_at",
 			"DELETE FROM transmsg_schema_version WHERE version_id >= 2",
-		} {
+		) {
 			if _, err := s.Pool().ExecContext(t.Context(), stmt); err != nil {
 				t.Fatal(err)
 			}
@@ -187,6 +186,21 @@ func TestSchemaBeforeReplayedIsRefused(t *testing.T) {
 			t.Errorf("row stored before: %+v, %v", row, err)
 		}
 	})
+}
+
+// withoutLetterColumns undoes migration 6.
+func withoutLetterColumns(dialect string) (stmts []string) {
+	on := map[string]string{"mysql": " ON trans_dead_letter"}[dialect]
+	for _, index := range []string{"status", "alert", "parent"} {
+		stmts = append(stmts, "DROP INDEX trans_dead_letter_"+index+on)
+	}
+	for _, column := range []string{
+		"status", "queue_name", "exchange_name", "key_name", "cause", "error", "attempts", "service", "message_key",
+		"version", "epoch", "parent", "replay_id", "claimed_by", "alert_at", "unreplayable",
+	} {
+		stmts = append(stmts, "ALTER TABLE trans_dead_letter DROP COLUMN "+column)
+	}
+	return stmts
 }
 
 // TestMigrationsOpenMakesTheTables is the door for files and memory that are the program's

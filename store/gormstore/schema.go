@@ -15,7 +15,7 @@ import (
 
 // SchemaVersion is the newest migration of this build. It works on this schema and, as
 // migrations only add, on the next.
-const SchemaVersion = 5
+const SchemaVersion = 6
 
 //go:embed migrations
 var migrationFiles embed.FS

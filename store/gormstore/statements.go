@@ -22,7 +22,7 @@ const (
 // statements are the texts that do not depend on a call, and the table names.
 type statements struct {
 	table, events, alerts, version string
-	inbox, attempts                string
+	inbox, attempts, letters       string
 
 	// insert is the text for maxRows rows; the text for fewer is a prefix of it, so that
 	// no text is built or kept per row count. On PostgreSQL it takes arrays and is one
@@ -37,6 +37,7 @@ func newStatements(d *dialect, prefix string) statements {
 		table: prefix + "trans_message", events: prefix + "trans_message_event",
 		alerts: prefix + "trans_message_alert",
 		inbox:  prefix + "trans_inbox", attempts: prefix + "trans_inbox_attempt",
+		letters: prefix + "trans_dead_letter",
 		version: VersionTable(prefix),
 	}
 	if d.dollar {
