@@ -38,6 +38,8 @@ need_binaries() {
   have shellcheck || packages+=(shellcheck)
   have python3 || packages+=(python3)
   have rsync || packages+=(rsync) # copies the state between Galera nodes
+  have haproxy || packages+=(haproxy)
+  have pgbouncer || packages+=(pgbouncer)
   # The race detector is linked by a C compiler.
   if ! have "$(go env CC)"; then packages+=(gcc libc6-dev); fi
   ((${#packages[@]})) || return 0

@@ -74,6 +74,11 @@ func checkCharsets(have [3]sql.NullString) error {
 }
 
 func (s *Store) checkPostgres(ctx context.Context) error {
+	if check := s.d.driver.Check; check != nil && !s.own {
+		if err := check(ctx, s.db); err != nil {
+			return err
+		}
+	}
 	var version, client, server string
 	if err := s.db.QueryRowContext(ctx, "SELECT current_setting('server_version_num'), "+
 		"current_setting('client_encoding'), current_setting('server_encoding')",

@@ -1,6 +1,7 @@
 package gormstore
 
 import (
+	"context"
 	"database/sql"
 	"errors"
 
@@ -30,6 +31,9 @@ type Driver struct {
 	// Lost reports whether an error of the driver says that the connection broke or could not
 	// be made, where no error of the standard library does. Nil means that one always does.
 	Lost func(error) bool
+	// Check refuses a caller's pool, when a store is opened, for what lies between it and its
+	// server. Nil means that anything may. An own pool looks by itself.
+	Check func(context.Context, *sql.DB) error
 }
 
 // Reply is the answer by which a server refused a statement.

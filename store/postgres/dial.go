@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -27,8 +28,16 @@ func session() []string {
 
 // open makes the pool; nothing is dialled yet.
 func open(cfg *pgx.ConnConfig, o gormstore.Options) (*sql.DB, error) {
+	var looked atomic.Bool
 	c := stdlib.GetConnector(*cfg, stdlib.OptionBeforeConnect(func(ctx context.Context, cfg *pgx.ConnConfig) error {
 		return beforeConnect(ctx, o, cfg)
+	}), stdlib.OptionAfterConnect(func(ctx context.Context, c *pgx.Conn) error {
+		if looked.Load() {
+			return nil
+		}
+		err := ownSession(ctx, c)
+		looked.Store(err == nil)
+		return err
 	}))
 	within := cfg.ConnectTimeout*time.Duration(1+len(cfg.Fallbacks)) + dial.Timeout
 	return sql.OpenDB(dial.Session{Connector: c, Statements: session(), Within: within}), nil

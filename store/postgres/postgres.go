@@ -43,7 +43,9 @@ func SQL(db *sql.DB) gormstore.Source { return gormstore.CallersPool(driver, db)
 // settings stay as they are, and it stays the caller's to close.
 func Gorm(db *gorm.DB) gormstore.Source { return gormstore.CallersGorm(driver, db) }
 
-var driver = gormstore.Driver{Dialect: "postgres", Reply: reply, NotSent: pgconn.SafeToRetry, Lost: lost}
+var driver = gormstore.Driver{
+	Dialect: "postgres", Reply: reply, NotSent: pgconn.SafeToRetry, Lost: lost, Check: ownSessions,
+}
 
 func lost(err error) bool {
 	var connect *pgconn.ConnectError
