@@ -33,11 +33,17 @@ first() {
 
 # row prints the figures of one program; the arguments are a title and what go build takes.
 row() {
-  local title=$1
+  local title=$1 built bare packages test="" race=""
   shift
-  printf '| %s | %s | %s | %s |' "$title" "$(size "$@")" "$(size -ldflags '-s -w' "$@")" "$(go list -deps "$@" | wc -l)"
-  if [[ $cold ]]; then printf ' %s | %s |' "$(first "$@")" "$(first -race "$@")"; fi
-  printf '\n'
+  # One by one: a failure in an argument of printf would not end the script.
+  built=$(size "$@")
+  bare=$(size -ldflags '-s -w' "$@")
+  packages=$(go list -deps "$@" | wc -l)
+  if [[ $cold ]]; then
+    test=" $(first "$@") |"
+    race=" $(first -race "$@") |"
+  fi
+  printf '| %s | %s | %s | %s |%s%s\n' "$title" "$built" "$bare" "$packages" "$test" "$race"
 }
 
 printf '| program | MB | MB without symbols | packages |%s\n' "${cold:+ first test, CPU s | with -race |}"

@@ -69,7 +69,7 @@ func TestDatabasesPage(t *testing.T) {
 			t.Errorf("%s: the page names\n%v\nthe table has\n%v", table, named, want)
 		}
 	}
-	if len(parts) != 6 {
-		t.Errorf("%d tables on the page, want 5", len(parts)-1)
+	if len(parts) != 7 {
+		t.Errorf("%d tables on the page, want 6", len(parts)-1)
 	}
 }
