@@ -72,6 +72,9 @@ func (c *Client) Close() error {
 	return nil
 }
 
+// Version is the broker's, as it says when a connection is opened.
+func (c *Client) Version() string { return fmt.Sprint(c.conn.Properties["version"]) }
+
 // Exchange declares a durable exchange: direct, fanout, topic, headers or one
 // of a plugin.
 func (c *Client) Exchange(name, kind string, args amqp.Table) error {

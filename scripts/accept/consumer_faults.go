@@ -99,6 +99,7 @@ func (f *faultsRun) open(ctx context.Context) (err error) {
 	if err := f.connect(); err != nil {
 		return err
 	}
+	f.figs["rabbitmq"] = f.broker.Version()
 	f.in = newIntake(f.broker, "work", []time.Duration{200 * time.Millisecond, time.Second})
 	f.in.answer, f.in.queue.ConsumerTimeout = f.answer, faultsTimeout
 	f.in.queue.Deadline, f.in.queue.Prefetch, f.in.queue.Handlers = time.Second, 20, 10

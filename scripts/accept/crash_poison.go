@@ -61,6 +61,7 @@ func (c *crash) inVHost(ctx context.Context, part func(context.Context) error) e
 	if c.broker, err = amqptest.Dial(url); err != nil {
 		return errors.Join(err, drop())
 	}
+	c.figs["rabbitmq"] = c.broker.Version()
 	err = c.broker.Work(c.ladder, "dead")
 	if err == nil {
 		err = part(ctx)

@@ -54,6 +54,7 @@ func runLadder(ctx context.Context, e *env) (_ figures, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, undo()) }()
+	l.figs["rabbitmq"] = l.broker.Version()
 	steps := []time.Duration{time.Second, 5 * time.Second, 30 * time.Second}
 	l.in = newIntake(l.broker, "work", steps)
 	l.in.answer = func(_ context.Context, m *consumer.Message) error {
