@@ -127,7 +127,7 @@ func TestCloseWithACompensatorsMessagesInFlight(t *testing.T) {
 	claimed := make(chan int, 1000)
 	cfg.Compensate = compensator.Config{
 		Interval: 50 * time.Millisecond, DrainTimeout: time.Hour,
-		Observer: compensator.Observer{Outcome: func(string, model.Outcome) { claimed <- 1 }},
+		Observers: []compensator.Observer{{Outcome: func(string, model.Outcome) { claimed <- 1 }}},
 	}
 	ob = w.open(t, cfg)
 	proxy.Refuse(false)

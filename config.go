@@ -35,7 +35,7 @@ type Config struct {
 	// own, for this service alone: a value of compensator.Config, without Store, Sender and
 	// Services. Nil means that `transmsg compensator` runs elsewhere.
 	Compensate Compensator
-	// Metrics opens publisher and senders with metrics; *metrics.Metrics is one. Nil means none.
+	// Metrics counts what publisher, senders and compensator do; *metrics.Metrics is one. Nil means none.
 	Metrics Metrics
 	// Logger receives failed sends, lost connections and failed writes. Nil is slog.Default().
 	Logger *slog.Logger

@@ -88,6 +88,7 @@ func (o *Outbox) open(ctx context.Context, cfg Config, broker confirms.Config) (
 	o.compensating = &compensating{sender: sender, done: make(chan struct{})}
 	run, err := cfg.Compensate.Embed(embed.Parts{
 		Service: cfg.Service, Store: o.store, Sender: sender, Policy: cfg.Policy, Logger: cfg.Logger,
+		Metrics: cfg.Metrics,
 	})
 	if err != nil {
 		return err

@@ -102,7 +102,7 @@ func TestC66_DeadRaisesOneAlert(t *testing.T) {
 			r.MessageKey, r.Payload = "order-7", []byte("SECRETBODY")
 		})[0]
 		r := start(t, compensator.Config{
-			Store: store, Sender: sender, Alerter: alerts, Owner: "one",
+			Store: store, Sender: sender, Alerter: alerts, Instance: "one",
 			Policy: model.Policy{MaxAttempts: 2, MinDeadAge: -1}, Logger: slog.New(slog.NewTextHandler(log, nil)),
 			Environment: "test", OperatorConfig: "/etc/the file.yaml",
 		})
@@ -182,11 +182,11 @@ func TestC69_BrokenSinkSlowsAndLosesNothing(t *testing.T) {
 				failed := 0
 				r := start(t, compensator.Config{
 					Store: store, Sender: sender, Alerter: alerts, Policy: model.Policy{MaxAttempts: 1, MinDeadAge: -1},
-					Observer: compensator.Observer{Alert: func(_ compensator.Alert, ok bool) {
+					Observers: []compensator.Observer{{Alert: func(_ compensator.Alert, ok bool) {
 						if !ok {
 							failed++
 						}
-					}},
+					}}},
 				})
 				synctest.Wait() // no time passes: no row waits for a sink
 				once(t, sender, good)
@@ -290,7 +290,7 @@ func TestC69_AlertsSurviveTheProcess(t *testing.T) {
 		}
 		// One that was killed after its claim.
 		if rows, err := store.ClaimDead(t.Context(), model.DeadClaim{
-			Owner: "killed", Lease: 30 * time.Second, MaxRows: 17,
+			Instance: "killed", Lease: 30 * time.Second, MaxRows: 17,
 		}); err != nil || len(rows) != 17 {
 			t.Fatal(len(rows), err)
 		}

@@ -78,9 +78,9 @@ func TestC48_RevokedExchangeWaitsForProbes(t *testing.T) {
 		r := start(t, compensator.Config{
 			Store: store, Sender: sender, Alerter: alerts, BatchRows: 100,
 			Policy: model.Policy{MaxAttempts: 3, MinDeadAge: -1},
-			Observer: compensator.Observer{Breaker: func(exchange, topic string, open bool) {
+			Observers: []compensator.Observer{{Breaker: func(exchange, topic string, open bool) {
 				opened = append(opened, fmt.Sprint(exchange, " ", topic, " ", open))
-			}},
+			}}},
 		})
 		time.Sleep(10 * time.Second)
 		synctest.Wait()
@@ -318,11 +318,11 @@ func TestBreakerForgetsWhatNobodyNeeds(t *testing.T) {
 			Policy: model.Policy{
 				BaseDelay: time.Hour, MaxDelay: time.Hour, Jitter: 1, MaxAttempts: 6, MinDeadAge: -1,
 			},
-			Observer: compensator.Observer{Breaker: func(exchange, _ string, open bool) {
+			Observers: []compensator.Observer{{Breaker: func(exchange, _ string, open bool) {
 				mu.Lock()
 				defer mu.Unlock()
 				opened = append(opened, fmt.Sprint(exchange, " ", open))
-			}},
+			}}},
 		})
 		for { // the row comes seldom, and comes
 			time.Sleep(time.Minute)

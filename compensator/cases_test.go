@@ -78,11 +78,11 @@ func TestC26_RefusedDeletesSendNothingTwice(t *testing.T) {
 		r.exec(refuse)
 		var failed atomic.Int64
 		cfg := r.config()
-		cfg.Observer.StoreError = func(op string, err error) {
+		cfg.Observers = []compensator.Observer{{StoreError: func(op string, err error) {
 			if op == "delete" && strings.Contains(err.Error(), "deletes are refused") {
 				failed.Add(1)
 			}
-		}
+		}}}
 		comp, err := compensator.New(cfg)
 		r.must(err)
 		ctx, cancel := context.WithCancel(t.Context())

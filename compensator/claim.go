@@ -64,7 +64,7 @@ func (r *run) claim(hard context.Context, service string, limit int) (model.Clai
 		from = place{since: time.Now()}
 	}
 	ask := model.Claim{
-		Service: service, Owner: cfg.Owner, Lease: cfg.Lease,
+		Service: service, Instance: cfg.Instance, Lease: cfg.Lease,
 		MaxRows: appetite.rows(limit), MaxBytes: appetite.bytes(), After: from.at, LoneFrom: crashLoopClaims,
 	}
 	if err := r.setApart(hard, ask); err != nil {
@@ -75,7 +75,7 @@ func (r *run) claim(hard context.Context, service string, limit int) (model.Clai
 	begin := time.Now()
 	claimed, err := cfg.Store.Claim(call, ask)
 	if err != nil {
-		cfg.Observer.StoreError("claim", err)
+		cfg.observer.StoreError("claim", err)
 		appetite.failed()
 		r.c.unread.note(service, err)
 		return model.Claimed{}, fmt.Errorf("claim rows of %s: %w", service, err)

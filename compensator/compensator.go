@@ -44,7 +44,7 @@ func New(cfg Config) (*Compensator, error) {
 		return nil, fmt.Errorf("compensator: %w", err)
 	}
 	c := &Compensator{
-		cfg: cfg, log: cfg.Logger.With("instance", cfg.Owner),
+		cfg: cfg, log: cfg.Logger.With("instance", cfg.Instance),
 		appetite: appetite{full: cfg, share: 1},
 		pace:     newPace(cfg.Rate, cfg.BatchRows, cfg.SlowStart), unanswered: newUnanswered(),
 		running: make(chan struct{}, 1),
@@ -56,9 +56,9 @@ func New(cfg Config) (*Compensator, error) {
 		c.conditions = append(c.conditions, &conditions{cfg: &c.cfg, sink: s, pending: map[group]*Alert{}})
 	}
 	c.batcher = settle.NewBatcher(settle.Config{
-		Store: cfg.Store, Policy: cfg.Policy, Instance: cfg.Owner, Logger: c.log, OnSettled: c.settled,
-		OnRestored: func(row *model.TransMessage) { cfg.Observer.Restored(row.Service, row.ID) },
-		OnError:    cfg.Observer.StoreError,
+		Store: cfg.Store, Policy: cfg.Policy, Instance: cfg.Instance, Logger: c.log, OnSettled: c.settled,
+		OnRestored: func(row *model.TransMessage) { cfg.observer.Restored(row.Service, row.ID) },
+		OnError:    cfg.observer.StoreError,
 		MaxPending: max(settle.DefaultMaxPending, 4*cfg.BatchRows),
 	})
 	return c, nil
@@ -169,7 +169,7 @@ func (c *Compensator) job(ctx, hard context.Context) {
 		return
 	}
 	if !c.ready() {
-		c.cfg.Observer.RunSkipped(SkipNotReady)
+		c.cfg.observer.RunSkipped(SkipNotReady)
 		return
 	}
 	err := c.locked(ctx, c.cfg.scope(), func(ctx context.Context, held func() bool) error {
@@ -179,10 +179,10 @@ func (c *Compensator) job(ctx, hard context.Context) {
 	c.suspectsWait()
 	switch {
 	case errors.Is(err, ErrLocked):
-		c.cfg.Observer.RunSkipped(SkipLocked)
+		c.cfg.observer.RunSkipped(SkipLocked)
 	case err != nil && ctx.Err() == nil:
 		c.log.Warn("run skipped", "error", err)
-		c.cfg.Observer.RunSkipped(SkipLock)
+		c.cfg.observer.RunSkipped(SkipLock)
 	}
 }
 

@@ -53,7 +53,7 @@ func (c *Config) count(ctx context.Context, a *Alert, f model.Filter) {
 	f.Limit = totalGroups
 	groups, err := store.Groups(ctx, f)
 	if err != nil {
-		c.Observer.StoreError("groups", err)
+		c.observer.StoreError("groups", err)
 		return
 	}
 	for i := range groups {

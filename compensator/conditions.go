@@ -26,7 +26,7 @@ type conditions struct {
 
 // add notes one alert.
 func (n *conditions) add(a Alert) {
-	a.Instance = n.cfg.Owner
+	a.Instance = n.cfg.Instance
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	g := groupOf(&a)

@@ -97,9 +97,9 @@ type Config struct {
 	// had no healthy channel for more than 5 s. Without a Rate it climbs from 5,000 to 50,000
 	// messages per second and has no limit then. Defaults to 30 s; -1 means none.
 	SlowStart time.Duration
-	// Owner names this instance in the table, the log and alerts, 1 to 64 bytes of UTF-8
+	// Instance names this instance in the table, the log and alerts, 1 to 64 bytes of UTF-8
 	// without NUL. It must differ between replicas. Defaults to host-pid-random.
-	Owner string
+	Instance string
 	// DrainTimeout bounds how long Run goes on after its context has ended, waiting for
 	// confirms and writing their outcomes. Keep it below the grace period of whatever ends
 	// the process. Defaults to 20 s.
@@ -144,8 +144,10 @@ type Config struct {
 	// Logger receives a line for every failed send and every run that ended early. Nil is
 	// slog.Default().
 	Logger *slog.Logger
-	// Observer is told figures.
-	Observer Observer
+	// Observers hear of what happens, in their order.
+	Observers []Observer
+
+	observer Observer // calls each of Observers
 }
 
 func (c Config) withDefaults() Config {
@@ -163,9 +165,9 @@ func (c Config) withDefaults() Config {
 	setDefault(&c.QueueRetention, DefaultQueueRetention)
 	setDefault(&c.InboxRetention, max(DefaultInboxRetention, c.QueueRetention, c.DeadRetention))
 	setDefault(&c.Limits.MaxBody, DefaultMaxBody)
-	setDefault(&c.Owner, defaultOwner())
+	setDefault(&c.Instance, defaultInstance())
 	c.Policy = c.Policy.WithDefaults()
-	c.Observer = c.Observer.withDefaults()
+	c.observer = joined(c.Observers)
 	c.Services = slices.Sorted(slices.Values(c.Services))
 	if c.Logger == nil {
 		c.Logger = slog.Default()
@@ -187,8 +189,8 @@ func setDefault[T comparable](field *T, value T) {
 	}
 }
 
-// defaultOwner is unique also where every container runs as pid 1 under one host name.
-func defaultOwner() string {
+// defaultInstance is unique also where every container runs as pid 1 under one host name.
+func defaultInstance() string {
 	host, err := os.Hostname()
 	if err != nil || host == "" {
 		host = "unknown"
@@ -294,8 +296,9 @@ func (c *Config) alertEvery() time.Duration { return max(time.Second, c.AlertWin
 
 // validateNames checks what is written to the table or compared with it.
 func (c *Config) validateNames() error {
-	if reason := badName(c.Owner); reason != "" {
-		return fmt.Errorf("config: Owner %q %s; correct it, or leave it empty for host-pid-random", c.Owner, reason)
+	if reason := badName(c.Instance); reason != "" {
+		return fmt.Errorf("config: Instance %q %s; correct it, or leave it empty for host-pid-random",
+			c.Instance, reason)
 	}
 	for i, s := range c.Services {
 		if err := model.CheckService(s); err != nil {

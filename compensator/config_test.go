@@ -50,17 +50,17 @@ func TestNewRefuses(t *testing.T) {
 		{"tiny rate", func(c *compensator.Config) { c.Rate = 5e-324 }, "batch/Rate 876000h0m0s"},
 		{"drain timeout", func(c *compensator.Config) { c.DrainTimeout = -1 }, "DrainTimeout -1ns"},
 		{
-			"owner", func(c *compensator.Config) { c.Owner = long },
-			`Owner "` + long + `" has 65 bytes, the limit is 64; correct it, or leave it empty for host-pid-random`,
+			"instance", func(c *compensator.Config) { c.Instance = long },
+			`Instance "` + long + `" has 65 bytes, the limit is 64; correct it, or leave it empty for host-pid-random`,
 		},
-		{"owner at its bound", func(c *compensator.Config) { c.Owner = strings.Repeat("ä", 32) }, ""},
+		{"instance at its bound", func(c *compensator.Config) { c.Instance = strings.Repeat("ä", 32) }, ""},
 		{
-			"owner that is no text", func(c *compensator.Config) { c.Owner = "relay-\xff" },
-			`Owner "relay-\xff" must be valid UTF-8; correct it`,
+			"instance that is no text", func(c *compensator.Config) { c.Instance = "relay-\xff" },
+			`Instance "relay-\xff" must be valid UTF-8; correct it`,
 		},
 		{
-			"owner with NUL", func(c *compensator.Config) { c.Owner = "relay\x00" },
-			`Owner "relay\x00" must not contain NUL; correct it`,
+			"instance with NUL", func(c *compensator.Config) { c.Instance = "relay\x00" },
+			`Instance "relay\x00" must not contain NUL; correct it`,
 		},
 		{
 			"empty service", func(c *compensator.Config) { c.Services = []string{"a", ""} },

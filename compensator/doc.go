@@ -10,8 +10,8 @@
 //   - the schedule: one run at a time in each process, every second by default;
 //   - the [Locker]: one run at a time in the replica set (with one slot), so that the
 //     others do not scan in vain. It is an efficiency; losing it breaks nothing;
-//   - the claim: the database leases each row to one owner, and a settlement applies
-//     only while the row is still the owner's.
+//   - the claim: the database leases each row to one instance, and a settlement applies
+//     only while that lease is still its own.
 //
 // One run: while the sender is ready, for each service with due rows in turn, claim a
 // batch, check each row, send it, and claim the next batch while confirms are

@@ -3,6 +3,7 @@ package compensator
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/transmsg/transmsg/internal/embed"
 	"github.com/transmsg/transmsg/model"
@@ -28,6 +29,9 @@ func (c Config) Embed(p embed.Parts) (run func(ctx, hard context.Context) error,
 	}
 	if c.Logger == nil {
 		c.Logger = p.Logger
+	}
+	if m, ok := p.Metrics.(interface{ CompensatorObserver() Observer }); ok {
+		c.Observers = append(slices.Clone(c.Observers), m.CompensatorObserver())
 	}
 	made, err := New(c)
 	if err != nil {

@@ -150,7 +150,7 @@ func (s *fakeStore) Claim(_ context.Context, c model.Claim) (model.Claimed, erro
 		out.Last = model.Cursor{DueAt: r.NextAttemptAt, ID: r.ID}
 		r.Version++
 		r.Claims++
-		r.ClaimedBy, r.UpdatedAt = c.Owner, nowMS()
+		r.ClaimedBy, r.UpdatedAt = c.Instance, nowMS()
 		out.Rows = append(out.Rows, r)
 		r.NextAttemptAt = nowMS() + c.Lease.Milliseconds()
 		s.rows[r.ID] = r
@@ -239,7 +239,7 @@ func (s *fakeStore) ClaimDead(_ context.Context, c model.DeadClaim) ([]model.Tra
 		r := s.rows[id]
 		if r.Status == model.Dead && r.NextAttemptAt <= nowMS() && len(out) < c.MaxRows {
 			r.Version++
-			r.NextAttemptAt, r.ClaimedBy = nowMS()+c.Lease.Milliseconds(), c.Owner
+			r.NextAttemptAt, r.ClaimedBy = nowMS()+c.Lease.Milliseconds(), c.Instance
 			s.rows[id] = r
 			r.Payload = nil
 			out = append(out, r)

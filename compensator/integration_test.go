@@ -80,7 +80,7 @@ func TestC66_DeadAfterMaxAttempts(t *testing.T) {
 				t.Errorf("row %+v, %d events; want DEAD, unclaimed, and 2", row, len(events))
 			}
 		}
-		owed, err := r.store.ClaimDead(t.Context(), model.DeadClaim{Owner: "test", Lease: time.Minute, MaxRows: 10})
+		owed, err := r.store.ClaimDead(t.Context(), model.DeadClaim{Instance: "test", Lease: time.Minute, MaxRows: 10})
 		r.must(err)
 		if len(owed) != 0 {
 			t.Errorf("%d rows still owe an alert, want none", len(owed))
@@ -98,7 +98,7 @@ func TestC44_OutageOfARealBroker(t *testing.T) {
 	r.must(node.Stop())
 	var seen counters
 	cfg := r.config()
-	cfg.Policy.MaxAttempts, cfg.Policy.MinDeadAge, cfg.Observer = 5, -1, seen.observer()
+	cfg.Policy.MaxAttempts, cfg.Policy.MinDeadAge, cfg.Observers = 5, -1, seen.observers()
 	c := start(t, cfg)
 	eventually(t, "twenty runs were skipped", func() bool {
 		return seen.get(func() int { return seen.skipped[compensator.SkipNotReady] }) >= 20
@@ -181,7 +181,7 @@ func TestC46_RealReplicasSendEachRowOnce(t *testing.T) {
 				var replicas []*running
 				for range 3 {
 					cfg := r.config()
-					cfg.BatchRows, cfg.Observer = 50, seen.observer()
+					cfg.BatchRows, cfg.Observers = 50, seen.observers()
 					cfg.Policy.BaseDelay, cfg.Policy.MaxAttempts = delay, 1000
 					switch locked {
 					case "redis lock":
@@ -231,7 +231,7 @@ func TestC48_RealPoisonRows(t *testing.T) {
 		r.exec("UPDATE trans_message SET next_attempt_at = next_attempt_at - 60000 WHERE id NOT IN " + quoted(good))
 		var seen counters
 		cfg := r.config()
-		cfg.BatchRows, cfg.Observer, cfg.Policy.MaxAttempts = 50, seen.observer(), 1000
+		cfg.BatchRows, cfg.Observers, cfg.Policy.MaxAttempts = 50, seen.observers(), 1000
 		cfg.Policy.BaseDelay = time.Second
 		c := start(t, cfg)
 		eventually(t, "the good rows are delivered", func() bool {
@@ -283,7 +283,7 @@ func TestC50_AnotherReplicaTakesOverAtOnce(t *testing.T) {
 		client, prefix := redisClient(t, sharedRedis), freshPrefix()
 		replica := func(seen *counters) *running {
 			cfg := r.config()
-			cfg.Observer = seen.observer()
+			cfg.Observers = seen.observers()
 			cfg.Locker = redisLocker(t, redislocker.Config{Client: client, Prefix: prefix, TTL: time.Minute})
 			return start(t, cfg)
 		}
@@ -326,7 +326,7 @@ func TestC24_RealLeaseExpiry(t *testing.T) {
 	onDatabases(t, func(t *testing.T, r *rig) {
 		ids := r.put(50, "orders", "ex", "k")
 		claimed, err := r.store.Claim(t.Context(), model.Claim{
-			Service: "orders", Owner: "killed",
+			Service: "orders", Instance: "killed",
 			Lease: 2 * time.Second, MaxRows: 50, MaxBytes: 1 << 20,
 		})
 		r.must(err)

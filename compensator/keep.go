@@ -13,7 +13,7 @@ func (c *Compensator) keeper() settle.Keeper {
 		Lease: c.cfg.Lease, Every: c.cfg.Sender.ConfirmTimeout() / 3,
 		OnError: func(op string, err error) {
 			c.log.Warn("extend leases while the broker blocks", "error", err)
-			c.cfg.Observer.StoreError(op, err)
+			c.cfg.observer.StoreError(op, err)
 		},
 	}
 }

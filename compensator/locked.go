@@ -26,7 +26,7 @@ func (c *Compensator) locked(
 	}
 	err = c.cfg.Locker.Do(ctx, scope, fn)
 	if l, ok := c.cfg.Locker.(answering); ok && ctx.Err() == nil {
-		c.cfg.Observer.LockService(l.Answers())
+		c.cfg.observer.LockService(l.Answers())
 	}
 	return err
 }
@@ -45,7 +45,7 @@ func (c *Compensator) scoped(ctx context.Context, scope string) (string, error) 
 		defer cancel()
 		id, err := store.Identity(call)
 		if err != nil {
-			c.cfg.Observer.StoreError("identity", err)
+			c.cfg.observer.StoreError("identity", err)
 			return "", fmt.Errorf("name the lock: %w", err)
 		}
 		c.identity = id

@@ -49,11 +49,11 @@ func TestE9_DatabasesDoNotStarveEachOther(t *testing.T) {
 		} {
 			cfg.Locker, cfg.BatchRows = locker, 10
 			if i < 2 {
-				cfg.Observer.RunSkipped = func(reason string) {
+				cfg.Observers = []compensator.Observer{{RunSkipped: func(reason string) {
 					if reason == compensator.SkipLocked {
 						locked.Add(1)
 					}
-				}
+				}}}
 			}
 			all = append(all, start(t, cfg))
 		}
@@ -118,7 +118,7 @@ func TestE9_LockLossNearTheEndIsTold(t *testing.T) {
 		var lost, runs, early, up, down int
 		r := start(t, compensator.Config{
 			Store: store, Sender: sender, Locker: locker, Interval: time.Hour,
-			Observer: compensator.Observer{
+			Observers: []compensator.Observer{{
 				LockLost: func(cause error) { mu.Lock(); lost++; mu.Unlock() },
 				RunEnd: func(f compensator.RunStats) {
 					mu.Lock()
@@ -137,7 +137,7 @@ func TestE9_LockLossNearTheEndIsTold(t *testing.T) {
 						down++
 					}
 				},
-			},
+			}},
 		})
 		time.Sleep(time.Second) // all is sent, nothing answered
 		close(locker.lost)

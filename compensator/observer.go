@@ -3,6 +3,7 @@ package compensator
 import (
 	"time"
 
+	"github.com/transmsg/transmsg/internal/fanout"
 	"github.com/transmsg/transmsg/model"
 )
 
@@ -71,46 +72,23 @@ type RunStats struct {
 	Cause error
 }
 
-// withDefaults fills what is nil, so that call sites need no check.
-func (o Observer) withDefaults() Observer {
-	if o.RunStart == nil {
-		o.RunStart = func() {}
+// joined calls each of the observers for what it listens to; no function of it is nil.
+func joined(all []Observer) Observer {
+	return Observer{
+		RunStart:    fanout.Call0(all, func(o Observer) func() { return o.RunStart }),
+		RunEnd:      fanout.Call1(all, func(o Observer) func(RunStats) { return o.RunEnd }),
+		RunSkipped:  fanout.Call1(all, func(o Observer) func(string) { return o.RunSkipped }),
+		LockLost:    fanout.Call1(all, func(o Observer) func(error) { return o.LockLost }),
+		LockService: fanout.Call1(all, func(o Observer) func(bool) { return o.LockService }),
+		Outcome:     fanout.Call2(all, func(o Observer) func(string, model.Outcome) { return o.Outcome }),
+		Settled: fanout.Call3(all, func(o Observer) func(*model.TransMessage, model.Outcome, model.Status) {
+			return o.Settled
+		}),
+		LeaseConflict: fanout.Call1(all, func(o Observer) func(string) { return o.LeaseConflict }),
+		Restored:      fanout.Call2(all, func(o Observer) func(string, string) { return o.Restored }),
+		StoreError:    fanout.Call2(all, func(o Observer) func(string, error) { return o.StoreError }),
+		Breaker:       fanout.Call3(all, func(o Observer) func(string, string, bool) { return o.Breaker }),
+		Alert:         fanout.Call2(all, func(o Observer) func(Alert, bool) { return o.Alert }),
+		Purged:        fanout.Call2(all, func(o Observer) func(string, int) { return o.Purged }),
 	}
-	if o.RunEnd == nil {
-		o.RunEnd = func(RunStats) {}
-	}
-	if o.RunSkipped == nil {
-		o.RunSkipped = func(string) {}
-	}
-	if o.LockLost == nil {
-		o.LockLost = func(error) {}
-	}
-	if o.LockService == nil {
-		o.LockService = func(bool) {}
-	}
-	if o.Outcome == nil {
-		o.Outcome = func(string, model.Outcome) {}
-	}
-	if o.Settled == nil {
-		o.Settled = func(*model.TransMessage, model.Outcome, model.Status) {}
-	}
-	if o.LeaseConflict == nil {
-		o.LeaseConflict = func(string) {}
-	}
-	if o.Restored == nil {
-		o.Restored = func(string, string) {}
-	}
-	if o.StoreError == nil {
-		o.StoreError = func(string, error) {}
-	}
-	if o.Breaker == nil {
-		o.Breaker = func(string, string, bool) {}
-	}
-	if o.Alert == nil {
-		o.Alert = func(Alert, bool) {}
-	}
-	if o.Purged == nil {
-		o.Purged = func(string, int) {}
-	}
-	return o
 }

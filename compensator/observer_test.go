@@ -19,11 +19,11 @@ func TestObserverHearsOfStoreErrors(t *testing.T) {
 		failed := make(chan string, 100)
 		r := start(t, compensator.Config{
 			Store: store, Sender: newSender(),
-			Observer: compensator.Observer{StoreError: func(op string, err error) {
+			Observers: []compensator.Observer{{StoreError: func(op string, err error) {
 				if errors.Is(err, down) {
 					failed <- op
 				}
-			}},
+			}}},
 		})
 		time.Sleep(10 * time.Millisecond) // fake time: the first run is over
 		synctest.Wait()

@@ -12,20 +12,20 @@ import (
 // batcher's goroutine. A row that it made DEAD is due for its alert, see rowAlerts.
 func (c *Compensator) settled(r *settle.Result, d settle.Decision, met model.Settled) {
 	if met == model.SettledFenced {
-		c.cfg.Observer.LeaseConflict(r.Row.Service)
+		c.cfg.observer.LeaseConflict(r.Row.Service)
 	}
 	if r.Outcome.Kind == model.Deferred {
 		return // not a failed send
 	}
 	if met == model.SettledFenced {
-		return // the row's new owner decides
+		return // the instance that has it now decides
 	}
-	c.cfg.Observer.Settled(r.Row, r.Outcome, d.Status)
+	c.cfg.observer.Settled(r.Row, r.Outcome, d.Status)
 }
 
 // refusal tells of an exchange that the broker refuses, or takes again.
 func (c *Compensator) refusal(r confirms.Refusal) {
-	c.cfg.Observer.Breaker(r.Exchange, r.Topic, r.Open)
+	c.cfg.observer.Breaker(r.Exchange, r.Topic, r.Open)
 	if !r.Open {
 		return
 	}

@@ -39,14 +39,14 @@ func TestC48_RevokedExchangeOnARealBroker(t *testing.T) {
 		r.must(err)
 		c.Credentials, c.Logger = limited.Credentials, textLog(log)
 	})
-	cfg.Observer = compensator.Observer{
+	cfg.Observers = []compensator.Observer{{
 		Outcome: func(_ string, o model.Outcome) {
 			if o.Kind == model.Refused {
 				refused.add(func() { refused.starts++ })
 			}
 		},
 		Breaker: func(string, string, bool) { opened.add(func() { opened.starts++ }) },
-	}
+	}}
 	c := start(t, cfg)
 	eventually(t, "the good rows are delivered", func() bool {
 		left, err := r.store.ReadBack(t.Context(), good)

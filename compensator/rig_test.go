@@ -251,8 +251,8 @@ type counters struct {
 	conflicts int
 }
 
-func (c *counters) observer() compensator.Observer {
-	return compensator.Observer{
+func (c *counters) observers() []compensator.Observer {
+	return []compensator.Observer{{
 		RunStart: func() { c.add(func() { c.starts++ }) },
 		RunEnd:   func(f compensator.RunStats) { c.add(func() { c.runs = append(c.runs, f) }) },
 		RunSkipped: func(reason string) {
@@ -264,7 +264,7 @@ func (c *counters) observer() compensator.Observer {
 			})
 		},
 		LeaseConflict: func(string) { c.add(func() { c.conflicts++ }) },
-	}
+	}}
 }
 
 func (c *counters) add(f func()) {

@@ -125,7 +125,7 @@ func (o *rowAlerts) claim(hard context.Context, held func() bool) []rowAlert {
 	for _, take := range []func(context.Context, model.DeadClaim) ([]rowAlert, error){o.claimDead, o.claimReady} {
 		for len(out) < alertMost && held() && time.Since(since) < time.Second {
 			call, cancel := context.WithTimeout(hard, storeTimeout)
-			rows, err := take(call, model.DeadClaim{Owner: o.cfg.Owner, Lease: alertLease, MaxRows: alertRows})
+			rows, err := take(call, model.DeadClaim{Instance: o.cfg.Instance, Lease: alertLease, MaxRows: alertRows})
 			cancel()
 			if err != nil && hard.Err() == nil {
 				o.log.Warn("claim rows whose alert is owed", "error", err)
@@ -141,7 +141,7 @@ func (o *rowAlerts) claim(hard context.Context, held func() bool) []rowAlert {
 func (o *rowAlerts) claimDead(ctx context.Context, c model.DeadClaim) ([]rowAlert, error) {
 	rows, err := o.cfg.Store.ClaimDead(ctx, c)
 	if err != nil {
-		o.cfg.Observer.StoreError("claim-dead", err)
+		o.cfg.observer.StoreError("claim-dead", err)
 	}
 	out := make([]rowAlert, len(rows))
 	for i := range rows {
@@ -153,7 +153,7 @@ func (o *rowAlerts) claimDead(ctx context.Context, c model.DeadClaim) ([]rowAler
 func (o *rowAlerts) claimReady(ctx context.Context, c model.DeadClaim) ([]rowAlert, error) {
 	list, err := o.cfg.Store.ClaimAlerts(ctx, c)
 	if err != nil {
-		o.cfg.Observer.StoreError("claim-alerts", err)
+		o.cfg.observer.StoreError("claim-alerts", err)
 	}
 	out := make([]rowAlert, len(list))
 	for i := range list {
@@ -169,7 +169,7 @@ func (o *rowAlerts) alertOf(kind model.AlertKind, row *model.TransMessage, since
 		Kind: kind, Service: row.Service, Exchange: row.Exchange, RoutingKey: row.RoutingKey,
 		Code: row.LastCode, Text: row.LastError, Count: 1, First: at, Last: at,
 		Sample:   model.AlertSample{ID: row.ID, Key: row.MessageKey, Attempts: row.Attempts},
-		Instance: o.cfg.Owner,
+		Instance: o.cfg.Instance,
 	}
 	if kind == model.AlertCrashLoop {
 		a.Text = fmt.Sprintf("claimed alone %d times and not settled: it seems to end the "+
@@ -204,7 +204,7 @@ func (o *rowAlerts) mark(hard context.Context, keys []model.AlertKey, next time.
 
 func (o *rowAlerts) marked(op string, rows int, err error) {
 	if err != nil {
-		o.cfg.Observer.StoreError(op, err)
+		o.cfg.observer.StoreError(op, err)
 		o.log.Warn("mark rows alerted", "rows", rows, "error", err)
 	}
 }

@@ -48,12 +48,12 @@ func newRun(c *Compensator, held func() bool) *run {
 // hard everything.
 func (r *run) do(ctx, hard context.Context) {
 	start := time.Now()
-	r.c.cfg.Observer.RunStart()
+	r.c.cfg.observer.RunStart()
 	cause := errors.New("panic")
 	defer func() {
 		f := r.snapshot()
 		f.Duration, f.Cause = time.Since(start), cause
-		r.c.cfg.Observer.RunEnd(f)
+		r.c.cfg.observer.RunEnd(f)
 	}()
 	cause = r.drain(ctx, hard)
 	r.report(ctx, cause)
@@ -63,7 +63,7 @@ func (r *run) do(ctx, hard context.Context) {
 	}
 	if !errors.Is(cause, ErrLockLost) && (!r.held() || errors.Is(context.Cause(ctx), ErrLockLost)) {
 		cause = errors.Join(cause, fmt.Errorf("%w: near the end of the run", ErrLockLost))
-		r.c.cfg.Observer.LockLost(cause)
+		r.c.cfg.observer.LockLost(cause)
 		r.c.log.Warn("lock lost while the last outcomes came in", "error", cause)
 	}
 }
@@ -72,7 +72,7 @@ func (r *run) report(ctx context.Context, cause error) {
 	switch {
 	case cause == nil:
 	case errors.Is(cause, ErrLockLost):
-		r.c.cfg.Observer.LockLost(cause)
+		r.c.cfg.observer.LockLost(cause)
 		r.c.log.Warn("run ended early", "error", cause)
 	case ctx.Err() != nil:
 		r.c.log.Debug("run ended early", "error", cause)
@@ -135,7 +135,7 @@ func (r *run) services(ctx, hard context.Context) ([]string, error) {
 	defer cancel()
 	due, err := r.c.cfg.Store.Services(call)
 	if err != nil {
-		r.c.cfg.Observer.StoreError("services", err)
+		r.c.cfg.observer.StoreError("services", err)
 		return nil, fmt.Errorf("find due services: %w", err)
 	}
 	if only := r.c.cfg.Services; len(only) > 0 {

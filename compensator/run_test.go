@@ -23,7 +23,7 @@ func TestRunSendsEverythingDueOnceAndDeletesIt(t *testing.T) {
 		var figures []compensator.RunStats
 		r := start(t, compensator.Config{
 			Store: store, Sender: sender, BatchRows: 100,
-			Observer: compensator.Observer{RunEnd: func(f compensator.RunStats) { figures = append(figures, f) }},
+			Observers: []compensator.Observer{{RunEnd: func(f compensator.RunStats) { figures = append(figures, f) }}},
 		})
 		synctest.Wait()
 		time.Sleep(500 * time.Millisecond)
@@ -89,7 +89,7 @@ func TestRunGoesOnWhenAChannelIsReopened(t *testing.T) {
 		var figures []compensator.RunStats
 		r := start(t, compensator.Config{
 			Store: store, Sender: sender, Interval: time.Hour,
-			Observer: compensator.Observer{RunEnd: func(f compensator.RunStats) { figures = append(figures, f) }},
+			Observers: []compensator.Observer{{RunEnd: func(f compensator.RunStats) { figures = append(figures, f) }}},
 		})
 		time.Sleep(time.Minute)
 		r.drained(t)
@@ -111,8 +111,8 @@ func TestC44_OutageClaimsNothingAndSpendsNoAttempts(t *testing.T) {
 		alerts := &collector{}
 		r := start(t, compensator.Config{
 			Store: store, Sender: sender, Alerter: alerts,
-			Policy:   model.Policy{MaxAttempts: 5, MinDeadAge: -1},
-			Observer: compensator.Observer{RunSkipped: func(string) { skipped++ }},
+			Policy:    model.Policy{MaxAttempts: 5, MinDeadAge: -1},
+			Observers: []compensator.Observer{{RunSkipped: func(string) { skipped++ }}},
 		})
 		time.Sleep(10 * time.Minute)
 		synctest.Wait()

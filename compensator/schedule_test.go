@@ -35,12 +35,12 @@ func TestC51_SchedulesIgnoreDaylightSaving(t *testing.T) {
 				cfg := tt.cfg
 				cfg.Store, cfg.Sender = newStore(), newSender()
 				cfg.AlertWindow = compensator.MaxAlertWindow // eight months of looks every second take minutes
-				cfg.Observer.RunStart = func() {
+				cfg.Observers = []compensator.Observer{{RunStart: func() {
 					// gocron may fire twice in one instant where time stands still, as it does here.
 					if now := time.Now(); len(starts) == 0 || starts[len(starts)-1].Before(now) {
 						starts = append(starts, now)
 					}
-				}
+				}}}
 				r := start(t, cfg)
 				time.Sleep(time.Until(time.Date(2026, 11, 10, 0, 0, 0, 0, time.UTC)))
 				r.drained(t)
@@ -78,14 +78,14 @@ func TestC51_RunsDoNotOverlap(t *testing.T) {
 			replicas = append(replicas, start(t, compensator.Config{
 				Store: store, Sender: sender, BatchRows: 10,
 				Policy: model.Policy{BaseDelay: 5 * time.Second, Multiplier: 1, Jitter: -1},
-				Observer: compensator.Observer{
+				Observers: []compensator.Observer{{
 					RunStart: func() {
 						if open++; open > 1 {
 							t.Error("two runs of one compensator at a time")
 						}
 					},
 					RunEnd: func(compensator.RunStats) { open-- },
-				},
+				}},
 			}))
 			time.Sleep(300 * time.Millisecond)
 		}

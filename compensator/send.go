@@ -179,7 +179,7 @@ func (s *send) settle(o model.Outcome) {
 	}
 	s.result.Outcome = o
 	s.run.count(func(f *RunStats) { f.add(o.Kind) })
-	s.run.c.cfg.Observer.Outcome(s.result.Row.Service, o)
+	s.run.c.cfg.observer.Outcome(s.result.Row.Service, o)
 	s.run.c.batcher.Add(&s.result)
 }
 

@@ -43,7 +43,7 @@ type sink struct {
 
 func newSink(cfg *Config, alerter Alerter, log *slog.Logger) *sink {
 	return &sink{
-		cfg: cfg, alerter: alerter, log: log, observed: cfg.Observer.Alert, windows: newWindows(),
+		cfg: cfg, alerter: alerter, log: log, observed: cfg.observer.Alert, windows: newWindows(),
 		failed: map[group]int{}, busy: make(chan struct{}, 1),
 	}
 }

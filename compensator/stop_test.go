@@ -74,7 +74,7 @@ func TestLostLockStopsBeforeTheNextRow(t *testing.T) {
 		var lost []error
 		r := start(t, compensator.Config{
 			Store: store, Sender: sender, Locker: locker, Interval: time.Hour,
-			Observer: compensator.Observer{LockLost: func(err error) { lost = append(lost, err) }},
+			Observers: []compensator.Observer{{LockLost: func(err error) { lost = append(lost, err) }}},
 		})
 		time.Sleep(3 * time.Second)
 		synctest.Wait()
@@ -396,7 +396,7 @@ func TestC24_RowsOfADeadReplicaAreTakenOver(t *testing.T) {
 		store, sender := newStore(), newSender()
 		ids := store.put(t, 10, "orders", nil)
 		if _, err := store.Claim(t.Context(), model.Claim{
-			Service: "orders", Owner: "dead", MaxRows: 10,
+			Service: "orders", Instance: "dead", MaxRows: 10,
 			MaxBytes: 1 << 20, Lease: 30 * time.Second,
 		}); err != nil {
 			t.Fatal(err)

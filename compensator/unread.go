@@ -66,7 +66,7 @@ func (r *run) setApart(hard context.Context, ask model.Claim) error {
 	defer cancel()
 	claimed, err := r.c.cfg.Store.Claim(call, ask)
 	if err != nil {
-		r.c.cfg.Observer.StoreError("claim", err)
+		r.c.cfg.observer.StoreError("claim", err)
 		return fmt.Errorf("claim rows of %s: %w", ask.Service, err)
 	}
 	for i := range claimed.Rows {

@@ -197,13 +197,13 @@ func (w *upkeep) purgeBy(ctx context.Context, mine func() bool, what string, pur
 		}
 	}
 	if total > 0 {
-		w.c.cfg.Observer.Purged(what, total)
+		w.c.cfg.observer.Purged(what, total)
 		w.c.log.Info("purged", "what", what, "rows", total)
 	}
 }
 
 func (w *upkeep) failed(ctx context.Context, op string, err error) {
-	w.c.cfg.Observer.StoreError(op, err)
+	w.c.cfg.observer.StoreError(op, err)
 	if ctx.Err() == nil {
 		w.c.log.Warn("upkeep failed", "op", op, "error", err)
 	}

@@ -160,11 +160,11 @@ func TestC66_Retention(t *testing.T) {
 				for range 3 {
 					replicas = append(replicas, start(t, compensator.Config{
 						Store: store, Sender: newSender(), Locker: locker, DeadRetention: tt.dead,
-						Observer: compensator.Observer{Purged: func(what string, n int) {
+						Observers: []compensator.Observer{{Purged: func(what string, n int) {
 							mu.Lock()
 							defer mu.Unlock()
 							purged[what] += n
-						}},
+						}}},
 					}))
 					time.Sleep(100 * time.Millisecond)
 				}
@@ -198,11 +198,11 @@ func TestRetentionSurvivesErrors(t *testing.T) {
 		ops := map[string]bool{}
 		r := start(t, compensator.Config{
 			Store: store, Sender: newSender(), DeadRetention: time.Hour, EventRetention: -1, InboxRetention: -1,
-			Observer: compensator.Observer{StoreError: func(op string, _ error) {
+			Observers: []compensator.Observer{{StoreError: func(op string, _ error) {
 				mu.Lock()
 				defer mu.Unlock()
 				ops[op] = true
-			}},
+			}}},
 		})
 		time.Sleep(5 * time.Minute)
 		store.setErr(nil)

@@ -15,9 +15,9 @@ func TestObserverHearsOfAnswers(t *testing.T) {
 	t.Parallel()
 	answers := make(chan string, 100)
 	s, p, conn := scripted(t, func(c *confirms.Config) {
-		c.Observer.Answered = func(k model.OutcomeKind, elapsed time.Duration) {
+		c.Observers = []confirms.Observer{{Answered: func(k model.OutcomeKind, elapsed time.Duration) {
 			answers <- fmt.Sprintf("%s %t", k, elapsed > 0 && elapsed < time.Minute)
-		}
+		}}}
 	})
 	r := newResults(t)
 	m := take(t, s, r, p, "x", 4)

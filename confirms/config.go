@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/transmsg/transmsg/internal/broker"
-	"github.com/transmsg/transmsg/model"
 )
 
 // Defaults and bounds of [Config].
@@ -86,27 +85,10 @@ type Config struct {
 	ForgetRefusals time.Duration
 	// Logger gets state changes, never one line per message. Nil is slog.Default().
 	Logger *slog.Logger
-	// Observer hears of state changes.
-	Observer Observer
-}
+	// Observers hear of state changes and answers, in their order.
+	Observers []Observer
 
-// Observer is told of state changes of the publishing connection; ChannelClosed and Answered
-// are also of the one for sends that go alone. Each func may be nil, is called from an
-// engine goroutine, one at a time per Sender except ChannelClosed and Answered, and
-// must not block.
-type Observer struct {
-	// Connected: a connection is up and sending can start.
-	Connected func(addr string, generation uint64)
-	// Disconnected: the connection of this generation ended; err says why.
-	Disconnected func(generation uint64, err error)
-	// Blocked: the broker blocked the connection (an alarm), or released it.
-	Blocked func(blocked bool, reason string)
-	// ChannelClosed: the broker closed a channel with an AMQP code such as 404.
-	ChannelClosed func(code int, text string)
-	// Answered: the broker acked, nacked or returned a send so long after it was written;
-	// time in which the broker blocked the connection does not count. Called for every
-	// message, also for answers that came too late, several at a time.
-	Answered func(kind model.OutcomeKind, elapsed time.Duration)
+	observer Observer // calls each of Observers
 }
 
 func (c Config) withDefaults() Config {
@@ -125,6 +107,7 @@ func (c Config) withDefaults() Config {
 	if c.Logger == nil {
 		c.Logger = slog.Default()
 	}
+	c.observer = joined(c.Observers)
 	return c
 }
 

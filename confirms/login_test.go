@@ -31,8 +31,10 @@ func newBearer(t *testing.T, url string, oauth *amqptest.OAuth, life time.Durati
 		token, err := oauth.Token(life, "rabbitmq.write:*/*")
 		return "service", token, err
 	}
-	b.Observer.ChannelClosed = func(int, string) { b.closed.Add(1) }
-	b.Observer.Connected = func(string, uint64) { b.connections.Add(1) }
+	b.Observers = []confirms.Observer{{
+		ChannelClosed: func(int, string) { b.closed.Add(1) },
+		Connected:     func(string, uint64) { b.connections.Add(1) },
+	}}
 	return b
 }
 

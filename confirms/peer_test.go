@@ -464,12 +464,12 @@ func TestObserverHearsOfStateChanges(t *testing.T) {
 	t.Parallel()
 	events := make(chan string, 100)
 	s, p, conn := scripted(t, func(c *confirms.Config) {
-		c.Observer = confirms.Observer{
+		c.Observers = []confirms.Observer{{
 			Connected:     func(string, uint64) { events <- "connected" },
 			Disconnected:  func(uint64, error) { events <- "disconnected" },
 			Blocked:       func(on bool, reason string) { events <- fmt.Sprint("blocked ", on, " ", reason) },
 			ChannelClosed: func(code int, _ string) { events <- fmt.Sprint("channel ", code) },
-		}
+		}}
 	})
 	r := newResults(t)
 	m := take(t, s, r, p, "", 1)[0]

@@ -229,7 +229,5 @@ func (se *session) channelRetired() {
 func (se *session) channelException(cause *amqp.Error, unresolved int) {
 	se.s.log.Warn("channel closed by the broker", "role", se.role.name, "generation", se.generation,
 		"code", cause.Code, "text", cause.Reason, "unresolved", unresolved)
-	if f := se.s.cfg.Observer.ChannelClosed; f != nil {
-		f(cause.Code, cause.Reason)
-	}
+	se.s.cfg.observer.ChannelClosed(cause.Code, cause.Reason)
 }

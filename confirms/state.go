@@ -69,8 +69,8 @@ func (s *Sender) setBlocked(se *session, blocked bool, reason string) {
 	} else {
 		s.log.Info("the broker released the connection", "role", se.role.name, "generation", se.generation)
 	}
-	if f := s.cfg.Observer.Blocked; f != nil && !se.role.alone {
-		f(blocked, reason)
+	if !se.role.alone {
+		s.cfg.observer.Blocked(blocked, reason)
 	}
 }
 

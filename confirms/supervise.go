@@ -54,9 +54,7 @@ func (s *Sender) connected(se *session) {
 	s.frameMax.Store(int64(se.frameMax))
 	s.broken.Retry() // another broker, another login or other rights, perhaps
 	s.log.Info("connected to the broker", "addr", se.addr, "generation", se.generation, "frame_max", se.frameMax)
-	if f := s.cfg.Observer.Connected; f != nil {
-		f(se.addr, se.generation)
-	}
+	s.cfg.observer.Connected(se.addr, se.generation)
 }
 
 func (s *Sender) disconnected(se *session, err error) {
@@ -70,7 +68,5 @@ func (s *Sender) disconnected(se *session, err error) {
 		s.state.lastErr = err
 		s.mu.Unlock()
 	}
-	if f := s.cfg.Observer.Disconnected; f != nil {
-		f(se.generation, err)
-	}
+	s.cfg.observer.Disconnected(se.generation, err)
 }

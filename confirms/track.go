@@ -189,9 +189,8 @@ func (c *channel) report(p *pending, o model.Outcome) {
 
 // observe reports how long the broker took, if it is the broker that answered.
 func (c *channel) observe(p *pending, kind model.OutcomeKind) {
-	f := c.se.s.cfg.Observer.Answered
-	if f != nil && answered(kind) {
-		f(kind, c.se.clock.now()-p.sentAt)
+	if answered(kind) {
+		c.se.s.cfg.observer.Answered(kind, c.se.clock.now()-p.sentAt)
 	}
 }
 

@@ -69,8 +69,10 @@ type Config struct {
 	DrainTimeout time.Duration
 	// Logger gets state changes and dead letters. Nil is slog.Default().
 	Logger *slog.Logger
-	// Observers hear of what happens.
+	// Observers hear of what happens, in their order.
 	Observers []Observer
+
+	observer Observer // calls each of Observers
 }
 
 // Queue describes the consuming of one queue.
@@ -120,6 +122,7 @@ func (c Config) withDefaults() Config {
 	if c.Logger == nil {
 		c.Logger = slog.Default()
 	}
+	c.observer = joined(c.Observers)
 	queues := make([]Queue, len(c.Queues))
 	for i, q := range c.Queues {
 		queues[i] = q.withDefaults()

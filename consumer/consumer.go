@@ -120,11 +120,7 @@ func (c *Consumer) connected(addr string, generation uint64) {
 	c.lastErr = nil
 	c.mu.Unlock()
 	c.log.Info("connected to the broker", "addr", addr, "generation", generation)
-	for _, o := range c.cfg.Observers {
-		if o.Connected != nil {
-			o.Connected(addr, generation)
-		}
-	}
+	c.cfg.observer.Connected(addr, generation)
 }
 
 func (c *Consumer) disconnected(ctx context.Context, generation uint64, err error) {
@@ -137,11 +133,7 @@ func (c *Consumer) disconnected(ctx context.Context, generation uint64, err erro
 			q.note(StateConnecting, err.Error())
 		}
 	}
-	for _, o := range c.cfg.Observers {
-		if o.Disconnected != nil {
-			o.Disconnected(generation, err)
-		}
-	}
+	c.cfg.observer.Disconnected(generation, err)
 }
 
 // find returns the queue of a name.

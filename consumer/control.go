@@ -102,11 +102,7 @@ func (q *queue) derive() {
 		h.Since = q.health.Since
 	}
 	q.health = h
-	for _, o := range q.c.cfg.Observers {
-		if o.StateChanged != nil {
-			o.StateChanged(h)
-		}
-	}
+	q.c.cfg.observer.StateChanged(h)
 }
 
 // firstShut needs mu. What a copy needs comes before what a handler needs.

@@ -109,11 +109,7 @@ func (d *delivery) end(r Result) {
 	if d.m.First != nil {
 		e.SinceFirstFailure = max(time.Since(d.m.First.At), 0)
 	}
-	for _, o := range q.c.cfg.Observers {
-		if o.Settled != nil {
-			o.Settled(e)
-		}
-	}
+	q.c.cfg.observer.Settled(e)
 	d.s.done()
 }
 

@@ -14,3 +14,6 @@ func NewStepAges() func(messages int, published int64, now time.Time) (oldest ti
 		return h.oldest(s, now), len(h.samples)
 	}
 }
+
+// Joined makes one observer of several.
+var Joined = joined

@@ -1,6 +1,10 @@
 package consumer
 
-import "time"
+import (
+	"time"
+
+	"github.com/transmsg/transmsg/internal/fanout"
+)
 
 // Result is what became of a delivery.
 type Result uint8
@@ -63,4 +67,15 @@ type Observer struct {
 	// Connected and Disconnected: the connection came and went.
 	Connected    func(addr string, generation uint64)
 	Disconnected func(generation uint64, err error)
+}
+
+// joined calls each of the observers for what it listens to; no function of it is nil.
+func joined(all []Observer) Observer {
+	return Observer{
+		Settled:      fanout.Call1(all, func(o Observer) func(Event) { return o.Settled }),
+		Answered:     fanout.Call3(all, func(o Observer) func(string, string, time.Duration) { return o.Answered }),
+		StateChanged: fanout.Call1(all, func(o Observer) func(QueueHealth) { return o.StateChanged }),
+		Connected:    fanout.Call2(all, func(o Observer) func(string, uint64) { return o.Connected }),
+		Disconnected: fanout.Call2(all, func(o Observer) func(uint64, error) { return o.Disconnected }),
+	}
 }

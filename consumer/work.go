@@ -106,11 +106,7 @@ func word(ctx context.Context, err error) string {
 
 func (q *queue) answered(d *delivery, word string) {
 	q.stats.answer(word)
-	for _, o := range q.c.cfg.Observers {
-		if o.Answered != nil {
-			o.Answered(q.cfg.Name, word, d.elapsed)
-		}
-	}
+	q.c.cfg.observer.Answered(q.cfg.Name, word, d.elapsed)
 }
 
 // conclude does what the answer asks for, and says whether that was d's end. Else it is handled again.

@@ -91,135 +91,66 @@ func (c *compensatorMetrics) collectors() []prometheus.Collector {
 	}
 }
 
-// NewCompensator is compensator.New with metrics. An Observer in cfg is called as well.
-func (m *Metrics) NewCompensator(cfg compensator.Config) (*compensator.Compensator, error) {
-	// A rate needs a value before the first event.
+// CompensatorObserver returns what counts a compensator's work, for compensator.Config.Observers.
+func (m *Metrics) CompensatorObserver() compensator.Observer {
+	c := &m.compensator
+	c.startAtZero()
+	return compensator.Observer{
+		RunStart: func() {
+			c.started.Inc()
+			c.lockHeld.Set(1)
+		},
+		RunEnd:      c.runEnd,
+		LockService: func(answers bool) { c.lockService.WithLabelValues().Set(boolean(answers)) },
+		RunSkipped:  func(reason string) { c.runs.WithLabelValues(reason).Inc() },
+		Alert: func(_ compensator.Alert, delivered bool) {
+			result := alertFailed
+			if delivered {
+				result = alertDelivered
+			}
+			c.alerts.WithLabelValues(result).Inc()
+		},
+		Purged:  func(what string, n int) { c.purged.WithLabelValues(what).Add(float64(n)) },
+		Breaker: c.breakers.set,
+		Outcome: func(service string, out model.Outcome) {
+			m.shared.outcome(roleCompensator, label(service), out)
+		},
+		Settled: func(row *model.TransMessage, out model.Outcome, status model.Status) {
+			if status == model.Dead {
+				c.dead.WithLabelValues(label(row.Service), label(string(out.Code))).Inc()
+			}
+		},
+		LeaseConflict: func(service string) { c.conflicts.WithLabelValues(label(service)).Inc() },
+		Restored: func(service, _ string) {
+			m.shared.restored.WithLabelValues(roleCompensator, label(service)).Inc()
+		},
+		StoreError: m.shared.storeErrorsFor(roleCompensator, storeOperations...),
+	}
+}
+
+// startAtZero makes the series: a rate needs a value before the first event.
+func (c *compensatorMetrics) startAtZero() {
 	for _, result := range []string{
 		runDrained, runEarly, runStopped, runLockLost,
 		compensator.SkipNotReady, compensator.SkipLocked, compensator.SkipLock,
 	} {
-		m.compensator.runs.WithLabelValues(result)
+		c.runs.WithLabelValues(result)
 	}
 	for _, result := range []string{alertDelivered, alertFailed} {
-		m.compensator.alerts.WithLabelValues(result)
+		c.alerts.WithLabelValues(result)
 	}
 	for _, what := range purges {
-		m.compensator.purged.WithLabelValues(what)
+		c.purged.WithLabelValues(what)
 	}
-	cfg.Observer = m.compensatorObserver(cfg.Observer)
-	return compensator.New(cfg)
 }
 
-// compensatorObserver counts and calls next.
-func (m *Metrics) compensatorObserver(next compensator.Observer) compensator.Observer {
-	return m.rowsObserver(m.upkeepObserver(m.runsObserver(next)))
-}
-
-// runsObserver counts what concerns runs, and calls next.
-func (m *Metrics) runsObserver(next compensator.Observer) compensator.Observer {
-	c, o := &m.compensator, next
-	o.RunStart = func() {
-		c.started.Inc()
-		c.lockHeld.Set(1)
-		if next.RunStart != nil {
-			next.RunStart()
-		}
-	}
-	o.RunEnd = func(f compensator.RunStats) {
-		c.lockHeld.Set(0)
-		c.runs.WithLabelValues(runResult(f.Cause)).Inc()
-		c.duration.Observe(f.Duration.Seconds())
-		c.claims.Add(float64(f.Claims))
-		c.claimedRows.Add(float64(f.Rows))
-		c.waiting.Add(float64(f.Waiting))
-		if next.RunEnd != nil {
-			next.RunEnd(f)
-		}
-	}
-	o.LockService = func(answers bool) {
-		up := 0.0
-		if answers {
-			up = 1
-		}
-		c.lockService.WithLabelValues().Set(up)
-		if next.LockService != nil {
-			next.LockService(answers)
-		}
-	}
-	o.RunSkipped = func(reason string) {
-		c.runs.WithLabelValues(reason).Inc()
-		if next.RunSkipped != nil {
-			next.RunSkipped(reason)
-		}
-	}
-	return o
-}
-
-// upkeepObserver counts alerts, purges and broken exchanges, and calls next.
-func (m *Metrics) upkeepObserver(next compensator.Observer) compensator.Observer {
-	c, o := &m.compensator, next
-	o.Alert = func(a compensator.Alert, delivered bool) {
-		result := alertFailed
-		if delivered {
-			result = alertDelivered
-		}
-		c.alerts.WithLabelValues(result).Inc()
-		if next.Alert != nil {
-			next.Alert(a, delivered)
-		}
-	}
-	o.Purged = func(what string, n int) {
-		c.purged.WithLabelValues(what).Add(float64(n))
-		if next.Purged != nil {
-			next.Purged(what, n)
-		}
-	}
-	o.Breaker = func(exchange, topic string, open bool) {
-		c.breakers.set(exchange, topic, open)
-		if next.Breaker != nil {
-			next.Breaker(exchange, topic, open)
-		}
-	}
-	return o
-}
-
-// rowsObserver counts what concerns rows, and calls next.
-func (m *Metrics) rowsObserver(next compensator.Observer) compensator.Observer {
-	c, o := &m.compensator, next
-	storeError := m.shared.storeErrorsFor(roleCompensator, storeOperations...)
-	o.Outcome = func(service string, out model.Outcome) {
-		m.shared.outcome(roleCompensator, label(service), out)
-		if next.Outcome != nil {
-			next.Outcome(service, out)
-		}
-	}
-	o.Settled = func(row *model.TransMessage, out model.Outcome, status model.Status) {
-		if status == model.Dead {
-			c.dead.WithLabelValues(label(row.Service), label(string(out.Code))).Inc()
-		}
-		if next.Settled != nil {
-			next.Settled(row, out, status)
-		}
-	}
-	o.LeaseConflict = func(service string) {
-		c.conflicts.WithLabelValues(label(service)).Inc()
-		if next.LeaseConflict != nil {
-			next.LeaseConflict(service)
-		}
-	}
-	o.Restored = func(service, id string) {
-		m.shared.restored.WithLabelValues(roleCompensator, label(service)).Inc()
-		if next.Restored != nil {
-			next.Restored(service, id)
-		}
-	}
-	o.StoreError = func(op string, err error) {
-		storeError(op, err)
-		if next.StoreError != nil {
-			next.StoreError(op, err)
-		}
-	}
-	return o
+func (c *compensatorMetrics) runEnd(f compensator.RunStats) {
+	c.lockHeld.Set(0)
+	c.runs.WithLabelValues(runResult(f.Cause)).Inc()
+	c.duration.Observe(f.Duration.Seconds())
+	c.claims.Add(float64(f.Claims))
+	c.claimedRows.Add(float64(f.Rows))
+	c.waiting.Add(float64(f.Waiting))
 }
 
 func runResult(cause error) string {

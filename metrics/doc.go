@@ -6,8 +6,10 @@
 //	prometheus.MustRegister(m)                // or serve m.Handler() on /metrics
 //	sender, err := m.OpenSender(senderConfig) // instead of confirms.Open
 //	pub, err := m.OpenPublisher(pubConfig)    // instead of publisher.Open
-//	comp, err := m.NewCompensator(compConfig) // instead of compensator.New
 //	cons, err := m.NewConsumer(consConfig)    // instead of consumer.New
+//	compConfig.Observers = append(compConfig.Observers, m.CompensatorObserver())
+//
+// The front takes all of it as one line, [transmsg.Config].Metrics: m, also for its compensator.
 //
 // What goes wrong shows in the numbers, never as a failed scrape: while the store does not
 // answer, transmsg_rows_up is 0 and the figures of the rows are those of the last answer.

@@ -23,7 +23,6 @@ func (g ConsumerGauges) Collect(to chan<- prometheus.Metric) {
 
 // What an observer counts is tested by calling it: the packages that call it test when they do.
 var (
-	PublisherObserver   = (*Metrics).publisherObserver
-	SenderObserver      = (*Metrics).senderObserver
-	CompensatorObserver = (*Metrics).compensatorObserver
+	PublisherObserver = (*Metrics).publisherObserver
+	SenderObserver    = (*Metrics).senderObserver
 )

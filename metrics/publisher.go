@@ -2,6 +2,7 @@ package metrics
 
 import (
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -40,10 +41,10 @@ func (p *publisherMetrics) collect(to chan<- prometheus.Metric, service string, 
 	collectFigures(to, p.figures, label(service), s)
 }
 
-// OpenPublisher is publisher.Open with metrics. An Observer in cfg is called as well. Of
-// two publishers of one service the gauges show the later one.
+// OpenPublisher is publisher.Open with metrics. Observers in cfg are called as well.
+// Of two publishers of one service the gauges show the later one.
 func (m *Metrics) OpenPublisher(cfg publisher.Config) (*publisher.Publisher, error) {
-	cfg.Observer = m.publisherObserver(cfg.Service, cfg.Observer)
+	cfg.Observers = append(slices.Clone(cfg.Observers), m.publisherObserver(cfg.Service))
 	p, err := publisher.Open(cfg)
 	if err != nil {
 		return nil, err
@@ -54,38 +55,20 @@ func (m *Metrics) OpenPublisher(cfg publisher.Config) (*publisher.Publisher, err
 	return p, nil
 }
 
-// publisherObserver counts and calls next.
-func (m *Metrics) publisherObserver(service string, next publisher.Observer) publisher.Observer {
+func (m *Metrics) publisherObserver(service string) publisher.Observer {
 	service = label(service)
-	storeError := m.shared.storeErrorsFor(rolePublisher, "delete", "settle", "restore", "late-ack", "read-back",
-		"renew", "oldest-due")
 	restored := m.shared.restored.WithLabelValues(rolePublisher, service)
-	o := next
-	o.Outcome = func(id string, out model.Outcome, elapsed time.Duration) {
-		m.shared.outcome(rolePublisher, service, out)
-		if next.Outcome != nil {
-			next.Outcome(id, out, elapsed)
-		}
+	return publisher.Observer{
+		Outcome: func(_ string, out model.Outcome, _ time.Duration) {
+			m.shared.outcome(rolePublisher, service, out)
+		},
+		Published: func(elapsed time.Duration, err error) {
+			m.publisher.duration.WithLabelValues(service, publishResult(err)).Observe(elapsed.Seconds())
+		},
+		Restored: func(string) { restored.Inc() },
+		StoreError: m.shared.storeErrorsFor(rolePublisher, "delete", "settle", "restore", "late-ack", "read-back",
+			"renew", "oldest-due"),
 	}
-	o.Published = func(elapsed time.Duration, err error) {
-		m.publisher.duration.WithLabelValues(service, publishResult(err)).Observe(elapsed.Seconds())
-		if next.Published != nil {
-			next.Published(elapsed, err)
-		}
-	}
-	o.Restored = func(id string) {
-		restored.Inc()
-		if next.Restored != nil {
-			next.Restored(id)
-		}
-	}
-	o.StoreError = func(op string, err error) {
-		storeError(op, err)
-		if next.StoreError != nil {
-			next.StoreError(op, err)
-		}
-	}
-	return o
 }
 
 func publishResult(err error) string {

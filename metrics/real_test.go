@@ -61,8 +61,9 @@ func openService(t *testing.T) *service {
 	must(t, err)
 	s.pub, err = s.metrics.OpenPublisher(publisher.Config{Service: "orders", Store: store, Sender: s.sender})
 	must(t, err)
-	s.comp, err = s.metrics.NewCompensator(compensator.Config{
-		Store: store, Sender: s.sender, Interval: 20 * time.Millisecond,
+	s.comp, err = compensator.New(compensator.Config{
+		Observers: []compensator.Observer{s.metrics.CompensatorObserver()},
+		Store:     store, Sender: s.sender, Interval: 20 * time.Millisecond,
 		Policy: model.Policy{
 			MaxAttempts: 2, MinDeadAge: -1, BaseDelay: 10 * time.Millisecond, MaxDelay: 20 * time.Millisecond,
 		},

@@ -2,6 +2,7 @@ package metrics
 
 import (
 	"cmp"
+	"slices"
 	"strconv"
 	"time"
 
@@ -80,12 +81,12 @@ func (s *senderMetrics) collect(to chan<- prometheus.Metric, name string, f send
 	collectFigures(to, s.figures, label(name), f)
 }
 
-// OpenSender is confirms.Open with metrics. An Observer in cfg is called as well. Name
+// OpenSender is confirms.Open with metrics. Observers in cfg are called as well. Name
 // tells several senders of one process apart: of two with one name the gauges show the
 // later one.
 func (m *Metrics) OpenSender(cfg confirms.Config) (*confirms.Sender, error) {
 	name := cmp.Or(cfg.Name, "transmsg")
-	cfg.Observer = m.senderObserver(label(name), cfg.Observer)
+	cfg.Observers = append(slices.Clone(cfg.Observers), m.senderObserver(label(name)))
 	s, err := confirms.Open(cfg)
 	if err != nil {
 		return nil, err
@@ -100,21 +101,12 @@ func (m *Metrics) OpenSender(cfg confirms.Config) (*confirms.Sender, error) {
 	return s, nil
 }
 
-// senderObserver counts and calls next.
-func (m *Metrics) senderObserver(name string, next confirms.Observer) confirms.Observer {
+func (m *Metrics) senderObserver(name string) confirms.Observer {
 	answered := m.sender.answered.WithLabelValues(name)
-	o := next
-	o.ChannelClosed = func(code int, text string) {
-		m.sender.exceptions.WithLabelValues(name, strconv.Itoa(code)).Inc()
-		if next.ChannelClosed != nil {
-			next.ChannelClosed(code, text)
-		}
+	return confirms.Observer{
+		ChannelClosed: func(code int, _ string) {
+			m.sender.exceptions.WithLabelValues(name, strconv.Itoa(code)).Inc()
+		},
+		Answered: func(_ model.OutcomeKind, elapsed time.Duration) { answered.Observe(elapsed.Seconds()) },
 	}
-	o.Answered = func(kind model.OutcomeKind, elapsed time.Duration) {
-		answered.Observe(elapsed.Seconds())
-		if next.Answered != nil {
-			next.Answered(kind, elapsed)
-		}
-	}
-	return o
 }

@@ -167,9 +167,9 @@ func (o *DueAlert) Key() AlertKey {
 
 // DeadClaim asks for rows whose alert is still owed.
 type DeadClaim struct {
-	// Owner is stored as claimed_by.
-	Owner string
-	// Lease is how long the alert is the owner's task; then another may claim it.
+	// Instance is stored as claimed_by.
+	Instance string
+	// Lease is how long the alert is the instance's task; then another may claim it.
 	Lease time.Duration
 	// MaxRows bounds the rows, 1 to 5000.
 	MaxRows int

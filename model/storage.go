@@ -69,9 +69,9 @@ type Cursor struct {
 // Claim asks for due rows of one service.
 type Claim struct {
 	Service string
-	// Owner is stored as claimed_by: the instance that holds the lease.
-	Owner string
-	// Lease is how long the rows are the owner's.
+	// Instance is stored as claimed_by: the instance that holds the lease.
+	Instance string
+	// Lease is how long the rows are the instance's.
 	Lease time.Duration
 	// MaxRows bounds the rows, MaxBytes their summed Size; at least one row is returned
 	// however large.

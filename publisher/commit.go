@@ -227,7 +227,7 @@ func (t *Tx) committed(
 ) (there, missing []*envelope, err error) {
 	states, err := t.p.cfg.Store.ReadBack(ctx, envelopeIDs(envelopes))
 	if err != nil {
-		t.p.cfg.Observer.StoreError("read-back", err)
+		t.p.cfg.observer.StoreError("read-back", err)
 		return nil, nil, fmt.Errorf("publisher: read back after the commit, which returned nil: %w",
 			&model.StoreError{Kind: model.ErrStoreUnknown, IDs: envelopeIDs(envelopes), Err: err})
 	}

@@ -41,7 +41,7 @@ type Store interface {
 	) ([]model.Stored, error)
 	ExtendTx(ctx context.Context, x Execer, ids []string, lease time.Duration) (int, error)
 	ReadBack(ctx context.Context, ids []string) (map[string]model.RowState, error)
-	Renew(ctx context.Context, owner string, keys []model.RowKey, lease time.Duration) ([]string, error)
+	Renew(ctx context.Context, instance string, keys []model.RowKey, lease time.Duration) ([]string, error)
 	Extend(ctx context.Context, held []model.Held, lease time.Duration) (int, error)
 	OldestDue(ctx context.Context, service string) (time.Duration, error)
 	MaxBody() int
@@ -95,51 +95,12 @@ type Config struct {
 	// StampStored adds the header [model.HeaderStoredAt] with this process's time of storing
 	// to every message. Defaults to no.
 	StampStored bool
-	// Observer receives events. Defaults to none.
-	Observer Observer
+	// Observers hear of what happens, in their order.
+	Observers []Observer
 	// Logger receives failed sends and failed writes. Nil is slog.Default().
 	Logger *slog.Logger
-}
 
-// Observer is a set of optional functions. They are called from the publisher's and the
-// sender's goroutines, concurrently, and must not block.
-type Observer struct {
-	// Outcome is called once for each receipt that completes, with the time since
-	// Publish stored the row (zero for a receipt that was deferred at once).
-	Outcome func(id string, o model.Outcome, elapsed time.Duration)
-	// Published is called once for each call of Publish, PublishBatch and Tx.Publish that
-	// asked the store, with how long the store took and the call's error.
-	Published func(elapsed time.Duration, err error)
-	// Restored is called when the row of a message that came back was gone and has been
-	// inserted again.
-	Restored func(id string)
-	// StoreError is called for each failed write of outcomes (op "delete", "settle",
-	// "restore" or "late-ack"; each is tried again) and failed read of the store (op "read-back",
-	// "renew" or "oldest-due"), and for a longer lease that was not written in an alarm (op "extend").
-	StoreError func(op string, err error)
-	// Lagging is called about once a minute while the service's oldest due row has
-	// been due for longer than 5 minutes: most often no compensator runs.
-	Lagging func(oldestDue time.Duration)
-}
-
-// withDefaults fills what is nil, so that call sites need no check.
-func (o Observer) withDefaults() Observer {
-	if o.Outcome == nil {
-		o.Outcome = func(string, model.Outcome, time.Duration) {}
-	}
-	if o.Published == nil {
-		o.Published = func(time.Duration, error) {}
-	}
-	if o.Restored == nil {
-		o.Restored = func(string) {}
-	}
-	if o.StoreError == nil {
-		o.StoreError = func(string, error) {}
-	}
-	if o.Lagging == nil {
-		o.Lagging = func(time.Duration) {}
-	}
-	return o
+	observer Observer // calls each of Observers
 }
 
 func (c Config) withDefaults() Config {
@@ -162,7 +123,7 @@ func (c Config) withDefaults() Config {
 		c.Logger = slog.Default()
 	}
 	c.Policy = c.Policy.WithDefaults()
-	c.Observer = c.Observer.withDefaults()
+	c.observer = joined(c.Observers)
 	return c
 }
 

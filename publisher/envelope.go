@@ -157,5 +157,5 @@ func (f *envelope) LateAck() { f.p.batcher.LateAck(&f.result) }
 func (f *envelope) complete(o model.Outcome, elapsed time.Duration) {
 	f.receipt.outcome = o
 	close(f.receipt.done)
-	f.p.cfg.Observer.Outcome(f.receipt.id, o, elapsed)
+	f.p.cfg.observer.Outcome(f.receipt.id, o, elapsed)
 }

@@ -13,7 +13,7 @@ func (p *Publisher) keeper() settle.Keeper {
 		Lease: p.cfg.Grace, Every: p.cfg.Sender.ConfirmTimeout() / 3,
 		OnError: func(op string, err error) {
 			p.log.Warn("extend leases while the broker blocks", "error", err)
-			p.cfg.Observer.StoreError(op, err)
+			p.cfg.observer.StoreError(op, err)
 		},
 	}
 }

@@ -67,7 +67,7 @@ func TestObserverHearsOfTheStore(t *testing.T) {
 		return model.Outcome{Kind: model.Returned, Code: model.CodeNoRoute}
 	}}
 	var o observed
-	p := open(t, s, snd, func(c *publisher.Config) { c.Observer = o.observer() })
+	p := open(t, s, snd, func(c *publisher.Config) { c.Observers = []publisher.Observer{o.observer()} })
 	r, err := p.Publish(t.Context(), msg("k"))
 	if err != nil {
 		t.Fatal(err)

@@ -100,7 +100,7 @@ func (p *Publisher) publish(ctx context.Context, ms []model.Message) ([]*envelop
 	if err == nil {
 		err = refusals(drafts, stored)
 	}
-	p.cfg.Observer.Published(time.Since(since), err)
+	p.cfg.observer.Published(time.Since(since), err)
 	if err != nil {
 		reserved.release(envelopes)
 		return nil, fmt.Errorf("publisher: %w", err)

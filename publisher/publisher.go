@@ -48,8 +48,8 @@ func Open(cfg Config) (*Publisher, error) {
 	p.batcher = settle.NewBatcher(settle.Config{
 		Store: cfg.Store, Policy: cfg.Policy, Instance: cfg.Instance,
 		MaxPending: cfg.MaxUnsettled, Logger: cfg.Logger.With("instance", cfg.Instance),
-		OnRestored: func(row *model.TransMessage) { cfg.Observer.Restored(row.ID) },
-		OnError:    cfg.Observer.StoreError,
+		OnRestored: func(row *model.TransMessage) { cfg.observer.Restored(row.ID) },
+		OnError:    cfg.observer.StoreError,
 	})
 	ctx, cancel := context.WithCancel(context.Background())
 	p.stopLag = cancel
@@ -166,7 +166,7 @@ func (p *Publisher) checkLag(ctx context.Context) {
 	if err != nil {
 		if !errors.Is(err, context.Canceled) {
 			p.log.Warn("read the age of the oldest due row", "service", p.cfg.Service, "error", err)
-			p.cfg.Observer.StoreError("oldest-due", err)
+			p.cfg.observer.StoreError("oldest-due", err)
 		}
 		return
 	}
@@ -176,5 +176,5 @@ func (p *Publisher) checkLag(ctx context.Context) {
 	}
 	p.log.Error("stored messages are not being sent: is a compensator running?",
 		"service", p.cfg.Service, "oldest_due", oldest.Round(time.Second).String())
-	p.cfg.Observer.Lagging(oldest)
+	p.cfg.observer.Lagging(oldest)
 }

@@ -366,11 +366,11 @@ func TestPublisherSaysThatNobodyCompensates(t *testing.T) {
 		var mu sync.Mutex
 		var seen []time.Duration
 		p := open(t, newMemStore(), &fakeSender{}, func(c *publisher.Config) {
-			c.Observer.Lagging = func(d time.Duration) {
+			c.Observers = []publisher.Observer{{Lagging: func(d time.Duration) {
 				mu.Lock()
 				defer mu.Unlock()
 				seen = append(seen, d)
-			}
+			}}}
 		})
 		time.Sleep(90 * time.Second) // fake time of the bubble
 		synctest.Wait()

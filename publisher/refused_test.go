@@ -93,7 +93,7 @@ func TestE2_PublisherRemembersWhatIsRefused(t *testing.T) {
 			var closed closes
 			w := newWorld(t, node.URLFor("limited", "limited", "/"), func(cfg *confirms.Config) {
 				cfg.ProbeDelay = time.Minute
-				cfg.Observer.ChannelClosed = closed.add
+				cfg.Observers = []confirms.Observer{{ChannelClosed: closed.add}}
 			})
 			first := w.publish(c.exchange, c.key)
 			if first.Code != model.CodeSuspect {

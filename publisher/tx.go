@@ -133,7 +133,7 @@ func (t *Tx) insert(ctx context.Context, envelopes []*envelope) error {
 		t.keep(envelopes, stored, since)
 		err = refusals(drafts, stored)
 	}
-	t.p.cfg.Observer.Published(time.Since(since), err)
+	t.p.cfg.observer.Published(time.Since(since), err)
 	if err != nil {
 		return fmt.Errorf("publisher: %w", err)
 	}
@@ -219,7 +219,7 @@ func (p *Publisher) renew(ctx context.Context, fs []*envelope) (renewed []*envel
 	ids, err := p.cfg.Store.Renew(ctx, p.cfg.Instance, keys, p.cfg.Grace)
 	if err != nil {
 		p.log.Warn("renew leases after a long transaction: left to the compensator", "rows", len(fs), "error", err)
-		p.cfg.Observer.StoreError("renew", err)
+		p.cfg.observer.StoreError("renew", err)
 		ids = nil
 	}
 	got := make(map[string]bool, len(ids))

@@ -40,7 +40,7 @@ type compensatorOptions struct {
 	batchBytes int64
 	lease      time.Duration
 	rate       float64
-	owner      string
+	instance   string
 	drain      time.Duration
 	http       string
 	upkeep     upkeepOptions
@@ -65,7 +65,7 @@ func (o *compensatorOptions) bind(fs *pflag.FlagSet) {
 	set.DurationVar(&o.lease, "lease", compensator.DefaultLease,
 		"how long claimed messages are this process's; above batch/rate + --confirm-timeout + 3s")
 	set.Float64Var(&o.rate, "rate", 0, "most messages sent per second; 0 is without limit")
-	set.StringVar(&o.owner, "owner", "",
+	set.StringVar(&o.instance, "instance", "",
 		"name of this instance in table, log and alerts, at most 64 bytes (default host-pid-random)")
 	set.DurationVar(&o.drain, "drain-timeout", compensator.DefaultDrainTimeout,
 		"after a signal, wait this long for outstanding confirms, above 0")
@@ -138,7 +138,8 @@ func (a *app) compensate(ctx context.Context, o *compensatorOptions) (err error)
 	}
 	defer closeLocker()
 	cfg.Store, cfg.Sender, cfg.Locker = store, sender, locker
-	comp, err := figures.NewCompensator(cfg)
+	cfg.Observers = []compensator.Observer{figures.CompensatorObserver()}
+	comp, err := compensator.New(cfg)
 	if err != nil {
 		return usagef("%w", err)
 	}
@@ -163,7 +164,7 @@ func (o *compensatorOptions) configs(a *app, log *slog.Logger) (compensator.Conf
 	}
 	cfg := compensator.Config{
 		Policy: policy, Services: o.services, Interval: o.interval, Cron: o.cron, BatchRows: o.batch,
-		BatchBytes: o.batchBytes, Lease: o.lease, Rate: o.rate, Owner: o.owner,
+		BatchBytes: o.batchBytes, Lease: o.lease, Rate: o.rate, Instance: o.instance,
 		DrainTimeout: o.drain, Logger: log,
 	}
 	if o.cron != "" {

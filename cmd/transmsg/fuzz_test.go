@@ -64,10 +64,11 @@ func checkSettings(t *testing.T, cmd *cobra.Command, err error, names ...string)
 func FuzzSettingsFile(f *testing.F) {
 	for _, text := range []string{
 		"", "batch: 7\nrate: 1e3\nlock-pause: true\ninterval: 1s\nowner: a\nservices: [a, b]\nalert-url: [a, b]\n",
-		"amqp: amqp://h/\nstore-file: /x\n", "batch: 0x10\n", "batch: 1.5\n", "interval: 5\n", "owner: {a: b}\n",
+		"amqp: amqp://h/\nstore-file: /x\n", "batch: 0x10\n", "batch: 1.5\n", "interval: 5\n", "instance: {a: b}\n",
 		"services: [[a], null]\n", "batch: ~\n", "batch: 1\nbatch: 2\n", "a: &a [*a]\n", "- a\n", "? [a]\n: b\n",
-		"owner: !!binary aGVsbG8=\n", "owner: \"\\u0000\"\n", "lock-pause: yes\n", "---\nbatch: 1\n---\nrate: 1\n",
-		"owner: |\n  a\n  b\n", "<<: {batch: 7}\n", "\ufeffbatch: 7\n", "batch: 7\r\nrate: 1\r\n",
+		"instance: !!binary aGVsbG8=\n", "instance: \"\\u0000\"\n",
+		"lock-pause: yes\n", "---\nbatch: 1\n---\nrate: 1\n",
+		"instance: |\n  a\n  b\n", "<<: {batch: 7}\n", "\ufeffbatch: 7\n", "batch: 7\r\nrate: 1\r\n",
 		"%YAML 1.1\n---\nbatch: 7\n",
 	} {
 		f.Add([]byte(text))
@@ -98,7 +99,7 @@ func FuzzSettingsEnv(f *testing.F) {
 		{"BATCH=1", "2"},
 		{"batch", "x"},
 		{"LOCK-PAUSE", ""},
-		{"OWNER", "\x00\xff"},
+		{"INSTANCE", "\x00\xff"},
 	} {
 		f.Add(kv[0], kv[1])
 	}

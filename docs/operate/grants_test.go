@@ -283,7 +283,7 @@ func sendAs(t *testing.T, s *gormstore.Store) {
 	_, err = s.Stats(ctx, "orders")
 	must(t, "stats", err)
 	claimed, err := s.Claim(ctx, model.Claim{
-		Service: "orders", Owner: "me", Lease: time.Minute, MaxRows: 10, MaxBytes: 1 << 20,
+		Service: "orders", Instance: "me", Lease: time.Minute, MaxRows: 10, MaxBytes: 1 << 20,
 	})
 	must(t, "claim", err)
 	if len(claimed.Rows) < 2 {

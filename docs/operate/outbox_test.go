@@ -72,7 +72,7 @@ func TestOutboxRowsBecomeMessages(t *testing.T) {
 func checkMoved(t *testing.T, store *gormstore.Store, id, body string) {
 	t.Helper()
 	claimed, err := store.Claim(t.Context(), model.Claim{
-		Service: "orders", Owner: "me", Lease: time.Minute, MaxRows: 10, MaxBytes: 1 << 20,
+		Service: "orders", Instance: "me", Lease: time.Minute, MaxRows: 10, MaxBytes: 1 << 20,
 	})
 	if err != nil || len(claimed.Rows) != 1 {
 		t.Fatalf("claimed %d rows, %v; want the unsent one", len(claimed.Rows), err)

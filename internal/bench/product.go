@@ -222,8 +222,8 @@ func (p *product) drain(ctx context.Context, n int, replicas []*product) (*outco
 	var all []*compensator.Compensator
 	for i, r := range replicas {
 		c, err := compensator.New(compensator.Config{
-			Store: r.store, Sender: r.sender, Owner: fmt.Sprintf("bench-%d", i),
-			Observer: compensator.Observer{RunEnd: func(f compensator.RunStats) { done.add(f.Acked, f.Failed) }},
+			Store: r.store, Sender: r.sender, Instance: fmt.Sprintf("bench-%d", i),
+			Observers: []compensator.Observer{{RunEnd: func(f compensator.RunStats) { done.add(f.Acked, f.Failed) }}},
 		})
 		if err != nil {
 			return nil, err

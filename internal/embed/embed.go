@@ -19,4 +19,6 @@ type Parts struct {
 	Sender *confirms.Sender // its own: a backlog takes no room from the publisher
 	Policy model.Policy     // of the publisher
 	Logger *slog.Logger
+	// Metrics is the front's Config.Metrics, which may count the compensator's work too. Nil is none.
+	Metrics any
 }

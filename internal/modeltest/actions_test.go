@@ -30,7 +30,7 @@ func (w *walk) publish(t *rapid.T) {
 	m := &message{accepted: map[int]bool{}, row: &row{Status: model.Ready, Body: "body 0", Due: w.clock}}
 	w.messages[id] = m
 	if sends {
-		m.row.Owner, m.row.Due = "publisher", w.clock+grace
+		m.row.Instance, m.row.Due = "publisher", w.clock+grace
 		w.flights = append(w.flights, &flight{id: id, sent: d.TransMessage, actor: "publisher"})
 	}
 }
@@ -84,7 +84,7 @@ func (w *walk) renew(t *rapid.T) {
 		w.land(f) // it does not send
 		return
 	}
-	m.row.Version, m.row.Owner, m.row.Due = 1, "publisher", w.clock+grace
+	m.row.Version, m.row.Instance, m.row.Due = 1, "publisher", w.clock+grace
 	f.sent.Version = 1
 }
 
@@ -105,7 +105,7 @@ func (w *walk) claimBy(t *rapid.T, actor string, most int) []*flight {
 		}
 	}
 	got, err := w.store.Claim(w.ctx, model.Claim{
-		Service: service, Owner: actor, Lease: claimLease * time.Minute, MaxRows: most, MaxBytes: 1 << 20,
+		Service: service, Instance: actor, Lease: claimLease * time.Minute, MaxRows: most, MaxBytes: 1 << 20,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -121,7 +121,7 @@ func (w *walk) claimBy(t *rapid.T, actor string, most int) []*flight {
 		}
 		m.row.Version++
 		m.row.Claims++
-		m.row.Owner, m.row.Due = actor, w.clock+claimLease
+		m.row.Instance, m.row.Due = actor, w.clock+claimLease
 		if r.Version != m.row.Version || r.Epoch != m.row.Epoch || string(r.Payload) != m.row.Body {
 			t.Fatalf("claim returned %+v, want %+v", r, m.row)
 		}

@@ -18,7 +18,7 @@ type row struct {
 	Attempts, Failures int
 	Claims             int
 	Version, Epoch     int
-	Owner              string
+	Instance           string
 	Body               string
 	Due                int // minutes on the walk's clock
 }
@@ -93,7 +93,7 @@ func (m *message) settle(f *flight, o model.Outcome, clock int) {
 	}
 	r.Version++
 	r.Claims = 0
-	r.Owner = ""
+	r.Instance = ""
 }
 
 // acked deletes the row whatever its version, in the epoch that was sent alone.
@@ -105,5 +105,5 @@ func (m *message) acked(f *flight) {
 
 // leased says that somebody is sending it.
 func (r *row) leased(clock int) bool {
-	return r.Status == model.Ready && r.Owner != "" && r.Due > clock-sendTail
+	return r.Status == model.Ready && r.Instance != "" && r.Due > clock-sendTail
 }

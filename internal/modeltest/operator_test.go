@@ -26,7 +26,7 @@ func (w *walk) replay(t *rapid.T) {
 	if m.row != nil && m.row.Status == model.Dead {
 		want = 1
 		r := m.row
-		r.Status, r.Attempts, r.Failures, r.Claims, r.Owner, r.Due = model.Ready, 0, 0, 0, "", w.clock
+		r.Status, r.Attempts, r.Failures, r.Claims, r.Instance, r.Due = model.Ready, 0, 0, 0, "", w.clock
 		r.Version++
 		r.Epoch++
 	}
@@ -77,5 +77,5 @@ func (w *walk) edit(t *rapid.T) {
 	m.row.Version++
 	m.row.Epoch++
 	m.row.Claims = 0
-	m.row.Owner, m.row.Body = "", string(body)
+	m.row.Instance, m.row.Body = "", string(body)
 }

@@ -151,7 +151,7 @@ func (w *walk) table(t *rapid.T) map[string]row {
 		var id string
 		var r row
 		var left int64
-		err := rows.Scan(&id, &r.Status, &r.Attempts, &r.Failures, &r.Claims, &r.Version, &r.Epoch, &r.Owner,
+		err := rows.Scan(&id, &r.Status, &r.Attempts, &r.Failures, &r.Claims, &r.Version, &r.Epoch, &r.Instance,
 			&r.Body, &left)
 		if err != nil {
 			t.Fatal(err)

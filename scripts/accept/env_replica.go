@@ -20,7 +20,7 @@ const nowhere = "amqp://guest:guest@127.0.0.1:1/"
 // replica is one of several `transmsg compensator` with a log of its own.
 type replica struct {
 	daemon
-	owner, log string
+	instance, log string
 }
 
 // replicas starts n compensators named prefix-1 to prefix-n with the same flags.
@@ -37,19 +37,20 @@ func (w *world) replicas(prefix string, n int, args ...string) ([]replica, error
 }
 
 // replica starts one by the binary given. It ends with the world.
-func (w *world) replica(binary, owner string, args ...string) (replica, error) {
+func (w *world) replica(binary, instance string, args ...string) (replica, error) {
 	all := []string{"--store", w.dsn, "--amqp", w.url}
 	if !slices.Contains(args, "--http") {
 		all = append(all, "--http", "")
 	}
-	return w.bareReplica(binary, owner, append(all, args...)...)
+	return w.bareReplica(binary, instance, append(all, args...)...)
 }
 
 // bareReplica starts one with these flags alone.
-func (w *world) bareReplica(binary, owner string, args ...string) (replica, error) {
-	r := replica{owner: owner, log: filepath.Join(w.Dir, owner+".log")}
+func (w *world) bareReplica(binary, instance string, args ...string) (replica, error) {
+	r := replica{instance: instance, log: filepath.Join(w.Dir, instance+".log")}
 	p, err := proc.Start(proc.Spec{
-		Path: binary, Args: append([]string{"compensator", "--owner", owner}, args...), Dir: w.Dir, Env: plainEnv(),
+		Path: binary, Args: append([]string{"compensator", "--instance", instance}, args...),
+		Dir: w.Dir, Env: plainEnv(),
 		Output: r.log,
 	})
 	if err != nil {
@@ -64,12 +65,12 @@ func (w *world) bareReplica(binary, owner string, args ...string) (replica, erro
 func (w *world) stopAll(all []replica) error {
 	for _, r := range all {
 		running := r.Running()
-		w.Breaches.Check(running, "%s ended by itself: %s", r.owner, tailOf(r.log))
+		w.Breaches.Check(running, "%s ended by itself: %s", r.instance, tailOf(r.log))
 		if err := r.stop(); err != nil {
 			return err
 		}
 		if running {
-			w.Breaches.Equal("exit status of "+r.owner, r.ExitCode(), 0)
+			w.Breaches.Equal("exit status of "+r.instance, r.ExitCode(), 0)
 		}
 	}
 	return nil
@@ -119,8 +120,8 @@ func (w *world) shelve(ctx context.Context, service string, messages []model.Mes
 	return ids, svc.close(ctx)
 }
 
-// owners collects who has claimed rows, looking until stop is called.
-func (w *world) owners(ctx context.Context) (stop func() map[string]bool) {
+// instances collects who has claimed rows, looking until stop is called.
+func (w *world) instances(ctx context.Context) (stop func() map[string]bool) {
 	seen := map[string]bool{}
 	done, over := make(chan struct{}), make(chan struct{})
 	go func() {

@@ -31,7 +31,7 @@ func (h *hostile) settingKinds() map[string]settingKind {
 		}
 	}
 	for name, alias := range map[string]string{ // the library's names
-		"actor": "actor", "table-prefix": "Prefix", "lease": "Lease", "rate": "Rate", "owner": "Owner",
+		"actor": "actor", "table-prefix": "Prefix", "lease": "Lease", "rate": "Rate", "instance": "Instance",
 		"services": "Services", "cron": "Cron", "service": "Service", "channels": "Channels", "window": "Window",
 		"confirm-timeout": "ConfirmTimeout", "dial-timeout": "DialTimeout", "max-body": "MaxBody",
 		"amqp-addr": "Addrs", "amqp-vhost": "VHost", "batch": "BatchRows", "store-file": "--store:",
@@ -85,7 +85,7 @@ func (h *hostile) countSettings() ([]string, map[string][]string) {
 func (h *hostile) wordSettings() ([]string, map[string][]string) {
 	return h.daemonArgs(""), map[string][]string{
 		"log-format": h.words("", "xml", "JSON"), "log-level": h.words("", "trace", "INFO", "0"),
-		"owner":    {letters(h.Rand, 65+h.Rand.IntN(500)), strings.Repeat("é", 33)},
+		"instance": {letters(h.Rand, 65+h.Rand.IntN(500)), strings.Repeat("é", 33)},
 		"services": {",", "a,,b", "a,a", letters(h.Rand, 65), `a"b`},
 		"table-prefix": {
 			"A_", "1_", "a-b", "a;b", "a b", "\u0430_", "\xff", letters(h.Rand, 21), "a`b", `a"b`, "'", "a\nb",

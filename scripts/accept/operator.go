@@ -219,7 +219,7 @@ func (o *operator) end(t *trouble) error {
 func (o *operator) stopThose(t *trouble) error {
 	for _, d := range t.daemons {
 		if !d.Running() {
-			o.Breaches.Check(d.ExitCode() == 0, "%s ended with %d: %s", d.owner, d.ExitCode(), tailOf(d.log))
+			o.Breaches.Check(d.ExitCode() == 0, "%s ended with %d: %s", d.instance, d.ExitCode(), tailOf(d.log))
 			continue
 		}
 		if err := o.stopAll([]replica{d}); err != nil {

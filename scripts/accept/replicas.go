@@ -84,21 +84,21 @@ func runReplicas(ctx context.Context, w *world, phase replicaPhase) (figures, er
 	if err != nil {
 		return nil, err
 	}
-	stopLooking := w.owners(ctx)
+	stopLooking := w.instances(ctx)
 	all, err := w.replicas(r.name, replicaCount, args...)
 	if err != nil {
 		return nil, err
 	}
 	err = r.drain(ctx)
-	owners := stopLooking()
+	instances := stopLooking()
 	if err != nil {
 		return nil, err
 	}
 	if err := w.stopAll(all); err != nil {
 		return nil, err
 	}
-	r.Breaches.AtLeast(r.name+": processes that claimed", int64(len(owners)), int64(max(1, phase.workers)))
-	figs := figures{"rows": replicaRows, "processes_that_claimed": len(owners)}
+	r.Breaches.AtLeast(r.name+": processes that claimed", int64(len(instances)), int64(max(1, phase.workers)))
+	figs := figures{"rows": replicaRows, "processes_that_claimed": len(instances)}
 	if phase.stops {
 		figs["rows_left_when_redis_stopped"] = r.stoppedAt
 	}

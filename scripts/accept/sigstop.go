@@ -110,11 +110,11 @@ func (s *sigstop) worker(ctx context.Context, other string) (replica, error) {
 		last, err := s.db.strings(ctx, "SELECT claimed_by FROM trans_message "+
 			"WHERE claimed_by <> '' AND claimed_by <> ? ORDER BY updated_at DESC, version LIMIT 1", other)
 		for _, r := range s.all {
-			if len(last) == 1 && last[0] == r.owner {
+			if len(last) == 1 && last[0] == r.instance {
 				found = r
 			}
 		}
-		return found.owner != "", err
+		return found.instance != "", err
 	})
 	return found, err
 }
@@ -131,7 +131,7 @@ func (s *sigstop) stopHolder(ctx context.Context) (ms int64, err error) {
 	}
 	stopped := time.Now()
 	token := s.monitor.holder(sigstopKey)
-	s.Breaches.Check(token != "", "%s: nobody has the key %s", holder.owner, sigstopKey)
+	s.Breaches.Check(token != "", "%s: nobody has the key %s", holder.instance, sigstopKey)
 	var next lockTaken
 	if err := until(ctx, 3*s.ttl, "another process takes the key", func(context.Context) (ok bool, err error) {
 		next, ok = s.monitor.after(sigstopKey, stopped)
@@ -143,11 +143,11 @@ func (s *sigstop) stopHolder(ctx context.Context) (ms int64, err error) {
 	s.Breaches.Check(took <= s.ttl+s.interval+sigstopSlack, "taken over after %v, want at most a TTL of %v",
 		took, s.ttl)
 	s.Breaches.Check(next.token != token, "the stopped process has its key again")
-	successor, err := s.worker(ctx, holder.owner)
+	successor, err := s.worker(ctx, holder.instance)
 	if err != nil {
 		return 0, err
 	}
-	s.Log.InfoContext(ctx, "taken over", "stopped", holder.owner, "by", successor.owner, "after", took)
+	s.Log.InfoContext(ctx, "taken over", "stopped", holder.instance, "by", successor.instance, "after", took)
 	time.Sleep(time.Until(stopped.Add(3 * s.ttl))) // What the stop is to last.
 	atWork := s.monitor.holder(sigstopKey)
 	if err := holder.Resume(); err != nil {

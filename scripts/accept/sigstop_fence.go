@@ -100,13 +100,13 @@ func (f *fence) overtake(ctx context.Context) (held int, err error) {
 	var stopped replica
 	if err := until(ctx, time.Minute, "a process is stopped that holds rows", func(ctx context.Context) (bool, error) {
 		r := f.all[f.Rand.IntN(len(f.all))]
-		if n, err := f.heldBy(ctx, r.owner); n == 0 || err != nil {
+		if n, err := f.heldBy(ctx, r.instance); n == 0 || err != nil {
 			return false, err
 		}
 		if err := r.Pause(); err != nil {
 			return false, err
 		}
-		if held, err = f.heldBy(ctx, r.owner); held == 0 || err != nil {
+		if held, err = f.heldBy(ctx, r.instance); held == 0 || err != nil {
 			return false, r.Resume()
 		}
 		stopped = r
@@ -115,13 +115,13 @@ func (f *fence) overtake(ctx context.Context) (held int, err error) {
 		return 0, err
 	}
 	settled := until(ctx, 3*fenceLease, "another process has settled them", func(ctx context.Context) (bool, error) {
-		n, err := f.heldBy(ctx, stopped.owner)
+		n, err := f.heldBy(ctx, stopped.instance)
 		return n == 0, err
 	})
 	if settled != nil {
 		return 0, stopped.Resume()
 	}
-	before, err := f.settledBy(ctx, stopped.owner)
+	before, err := f.settledBy(ctx, stopped.instance)
 	if err != nil {
 		return 0, err
 	}
@@ -130,17 +130,17 @@ func (f *fence) overtake(ctx context.Context) (held int, err error) {
 	}
 	return held, until(ctx, time.Minute, "the stopped process is at work again",
 		func(ctx context.Context) (bool, error) {
-			n, err := f.settledBy(ctx, stopped.owner)
+			n, err := f.settledBy(ctx, stopped.instance)
 			return n > before+held, err // more than it can have held
 		})
 }
 
-func (f *fence) settledBy(ctx context.Context, owner string) (int, error) {
-	return f.db.number(ctx, "SELECT COUNT(*) FROM trans_message_event WHERE instance = ?", owner)
+func (f *fence) settledBy(ctx context.Context, instance string) (int, error) {
+	return f.db.number(ctx, "SELECT COUNT(*) FROM trans_message_event WHERE instance = ?", instance)
 }
 
-func (f *fence) heldBy(ctx context.Context, owner string) (int, error) {
-	return f.db.number(ctx, "SELECT COUNT(*) FROM trans_message WHERE claimed_by = ?", owner)
+func (f *fence) heldBy(ctx context.Context, instance string) (int, error) {
+	return f.db.number(ctx, "SELECT COUNT(*) FROM trans_message WHERE claimed_by = ?", instance)
 }
 
 // check compares what the trigger noted with the history.

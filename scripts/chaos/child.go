@@ -145,12 +145,12 @@ func (c *child) open(ctx context.Context) error {
 	cfg.Name, cfg.Logger = c.spec.Name, c.log
 	cfg.Addrs = append(cfg.Addrs, c.spec.More...)
 	cfg.ConfirmTimeout, cfg.Window, cfg.MaxPending = confirmTimeout, 200, 2000
-	cfg.Observer = confirms.Observer{
+	cfg.Observers = []confirms.Observer{{
 		Connected:     func(string, uint64) { c.book.event(wordConnected, "") },
 		Disconnected:  func(_ uint64, err error) { c.book.event(wordDisconnected, err.Error()) },
 		Blocked:       func(on bool, _ string) { c.book.event(wordBlocked, fmt.Sprint(on)) },
 		ChannelClosed: func(code int, text string) { c.book.event(wordChannelClosed, fmt.Sprint(code, " ", text)) },
-	}
+	}}
 	sender, err := confirms.Open(cfg)
 	if err != nil {
 		return errors.Join(err, c.store.Close())

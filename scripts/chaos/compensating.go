@@ -30,13 +30,13 @@ func runCompensator(ctx context.Context, c *child) (err error) {
 		return err
 	}
 	comp, err := compensator.New(compensator.Config{
-		Store: c.store, Sender: c.sender, Locker: locker, Policy: c.spec.policy(), Owner: c.spec.Name,
+		Store: c.store, Sender: c.sender, Locker: locker, Policy: c.spec.policy(), Instance: c.spec.Name,
 		Interval: 300 * time.Millisecond, BatchRows: 200, Lease: claimLease, Logger: c.log,
-		Observer: compensator.Observer{
+		Observers: []compensator.Observer{{
 			Restored:   func(_, id string) { c.book.event(wordRestored, id) },
 			LockLost:   func(cause error) { c.book.event(wordLockLost, cause.Error()) },
 			StoreError: func(op string, err error) { c.book.event(wordStoreError, op+" "+err.Error()) },
-		},
+		}},
 	})
 	if err != nil {
 		return err

@@ -45,10 +45,10 @@ func runPublisher(ctx context.Context, c *child) (err error) {
 	p.pub, err = publisher.Open(publisher.Config{
 		Service: serviceName, Store: c.store, Sender: c.sender, Instance: c.spec.Name,
 		SendBudget: sendBudget, MaxUnsettled: 2000, Policy: c.spec.policy(), Logger: c.log,
-		Observer: publisher.Observer{
+		Observers: []publisher.Observer{{
 			Restored:   func(id string) { c.book.event(wordRestored, id) },
 			StoreError: func(op string, err error) { c.book.event(wordStoreError, op+" "+err.Error()) },
-		},
+		}},
 	})
 	if err != nil {
 		return err

@@ -46,7 +46,7 @@ func (s *Store) stale() string {
 }
 
 // ClaimAlerts takes alerts that are owed for READY rows of any service, oldest first: they are
-// the owner's to tell until the lease ends, and then due again, so that every alert is raised
+// the instance's to tell until the lease ends, and then due again, so that every alert is raised
 // at least once. It passes over what another call holds, and deletes those whose row is gone,
 // DEAD, or was edited or replayed since: there is nothing to tell any more.
 func (s *Store) ClaimAlerts(ctx context.Context, c model.DeadClaim) ([]model.DueAlert, error) {
@@ -99,7 +99,7 @@ func (s *Store) claimAlertsTx(ctx context.Context, tx dbTx, c model.DeadClaim) (
 		return nil, err
 	}
 	n, err := s.changeAlerts(ctx, tx, keep, "UPDATE "+s.sql.alerts+" SET due_at = "+s.d.now+"+?, claimed_by = ?",
-		delayMS(c.Lease), c.Owner)
+		delayMS(c.Lease), c.Instance)
 	return out, changedAll(n, err, len(keep))
 }
 

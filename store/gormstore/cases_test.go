@@ -55,7 +55,7 @@ func testInterruptedReplay(t *testing.T, s *gormstore.Store) {
 	}
 	for claimed := 0; claimed < rows; {
 		c, err := s.Claim(t.Context(), model.Claim{
-			Service: "orders", Owner: "test", Lease: time.Minute, MaxRows: 500, MaxBytes: 1 << 20,
+			Service: "orders", Instance: "test", Lease: time.Minute, MaxRows: 500, MaxBytes: 1 << 20,
 		})
 		if err != nil || len(c.Rows) == 0 {
 			t.Fatalf("claimed %d of %d rows: %v", claimed, rows, err)

@@ -20,10 +20,10 @@ const maxClaimRows = 5000
 // and are dropped: 8000 bytes for each of MaxRows at most.
 const smallContent = 8000
 
-// Claim takes rows of one service that are due, oldest first, for the owner: in one short
+// Claim takes rows of one service that are due, oldest first, for the instance: in one short
 // transaction it locks them by the index, passing over what another claim holds, raises
 // version and claims, sets the lease, and reads by key the content that it does not have
-// yet, unless Bare. Two claims at the same time split the rows. The returned rows are the owner's until
+// yet, unless Bare. Two claims at the same time split the rows. The returned rows are the instance's until
 // the lease ends; measure that from before the call. A crash right after the commit costs
 // nothing but the lease: the rows are due again when it ends.
 //
@@ -126,7 +126,7 @@ func (s *Store) dueQuery(c model.Claim) (query string, args []any) {
 	return s.d.bind(query), append(args, c.MaxRows)
 }
 
-// lease makes the locked rows the owner's.
+// lease makes the locked rows the instance's.
 func (s *Store) lease(ctx context.Context, tx dbTx, c model.Claim, list []model.TransMessage) error {
 	now := list[len(list)-1].UpdatedAt // the latest: SQLite looks at its clock for each row
 	if c.LoneFrom > 0 && list[0].Claims+1 >= c.LoneFrom {
@@ -137,10 +137,10 @@ func (s *Store) lease(ctx context.Context, tx dbTx, c model.Claim, list []model.
 	ids := make([]string, len(list))
 	for i := range list {
 		t := &list[i]
-		t.Version, t.Claims, t.ClaimedBy, t.UpdatedAt = t.Version+1, t.Claims+1, c.Owner, now
+		t.Version, t.Claims, t.ClaimedBy, t.UpdatedAt = t.Version+1, t.Claims+1, c.Instance, now
 		ids[i] = t.ID
 	}
-	cond, args := s.d.in(sortedIDs(ids), now+delayMS(c.Lease), c.Owner, now)
+	cond, args := s.d.in(sortedIDs(ids), now+delayMS(c.Lease), c.Instance, now)
 	// Guarded although the rows are locked: the guard, not the lock, is what excludes
 	// double claims should a server ever drop the locking clause.
 	n, err := affected(tx.ExecContext(ctx, s.d.bind("UPDATE "+s.sql.table+" SET version = version+1, "+

@@ -351,7 +351,7 @@ func insertArrays(rows []*model.Draft) []any {
 	n := len(rows)
 	texts := make([]string, 6*n)
 	id, service, key := texts[:n:n], texts[n:2*n:2*n], texts[2*n:3*n:3*n]
-	exchange, routing, owner := texts[3*n:4*n:4*n], texts[4*n:5*n:5*n], texts[5*n:]
+	exchange, routing, instance := texts[3*n:4*n:4*n], texts[4*n:5*n:5*n], texts[5*n:]
 	ints := make([]int32, 4*n)
 	size, epoch, first, length := ints[:n:n], ints[n:2*n:2*n], ints[2*n:3*n:3*n], ints[3*n:]
 	properties, delay, notBefore := make([][]byte, n), make([]int64, n), make([]int64, n)
@@ -362,7 +362,7 @@ func insertArrays(rows []*model.Draft) []any {
 	bodies := make([]byte, 0, all)
 	for i, r := range rows {
 		id[i], service[i], key[i] = r.ID, r.Service, r.MessageKey
-		exchange[i], routing[i], owner[i] = r.Exchange, r.RoutingKey, r.ClaimedBy
+		exchange[i], routing[i], instance[i] = r.Exchange, r.RoutingKey, r.ClaimedBy
 		properties[i] = blob(r.Properties)
 		size[i], epoch[i], delay[i] = int32(r.Size), int32(r.Epoch), delayMS(r.Delay)
 		notBefore[i] = r.NotBefore
@@ -370,7 +370,7 @@ func insertArrays(rows []*model.Draft) []any {
 		bodies = append(bodies, r.Payload...)
 	}
 	return []any{
-		id, service, key, exchange, routing, properties, size, epoch, delay, owner, first, length, notBefore, bodies,
+		id, service, key, exchange, routing, properties, size, epoch, delay, instance, first, length, notBefore, bodies,
 	}
 }
 

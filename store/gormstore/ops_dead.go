@@ -69,7 +69,7 @@ func (s *Store) claimDeadTx(
 func (s *Store) leaseDead(
 	ctx context.Context, tx dbTx, c model.DeadClaim, ids []string,
 ) ([]model.TransMessage, error) {
-	cond, args := s.d.in(ids, delayMS(c.Lease), c.Owner)
+	cond, args := s.d.in(ids, delayMS(c.Lease), c.Instance)
 	n, err := affected(tx.ExecContext(ctx, s.d.bind("UPDATE "+s.sql.table+" SET version = version+1, "+
 		"next_attempt_at = "+s.d.now+"+?, claimed_by = ? WHERE id "+cond+" AND status = 'DEAD'"), args...))
 	if err := changedAll(n, err, len(ids)); err != nil {

@@ -62,7 +62,7 @@ func TestActsOnDeadRowsReadNoOthers(t *testing.T) {
 			return len(g) * 10, err
 		}},
 		{"claim dead", func() (int, error) {
-			r, err := s.ClaimDead(t.Context(), model.DeadClaim{Owner: "o", Lease: hour, MaxRows: 100})
+			r, err := s.ClaimDead(t.Context(), model.DeadClaim{Instance: "o", Lease: hour, MaxRows: 100})
 			return len(r), err
 		}},
 		{"purge dead", func() (int, error) { n, err := s.PurgeDead(t.Context(), hour, 100); return n + 10, err }},

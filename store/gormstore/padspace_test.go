@@ -67,7 +67,7 @@ func TestT5_TrailingSpacesAreOtherNames(t *testing.T) {
 		if p, err := s.Select(t.Context(), sel); err != nil || p.Rows != len(list) {
 			t.Errorf("select of all DEAD rows: %d, %v, want %d", p.Rows, err, len(list))
 		}
-		owed, err := s.ClaimDead(t.Context(), model.DeadClaim{Owner: "o", Lease: time.Hour, MaxRows: 100})
+		owed, err := s.ClaimDead(t.Context(), model.DeadClaim{Instance: "o", Lease: time.Hour, MaxRows: 100})
 		if err != nil || len(owed) != len(list) {
 			t.Errorf("%d alerts claimed, %v, want %d", len(owed), err, len(list))
 		}

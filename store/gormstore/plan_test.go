@@ -55,7 +55,7 @@ func TestC36_ClaimWalksTheIndexInOrder(t *testing.T) {
 func claimFirst(t *testing.T, s *gormstore.Store) {
 	t.Helper()
 	got, err := s.Claim(t.Context(), model.Claim{
-		Service: "orders", Owner: "h", Lease: hour, MaxRows: 400, MaxBytes: 1 << 20,
+		Service: "orders", Instance: "h", Lease: hour, MaxRows: 400, MaxBytes: 1 << 20,
 	})
 	if err != nil || len(got.Rows) == 0 {
 		t.Fatalf("claimed %d rows, %v", len(got.Rows), err)

@@ -43,7 +43,7 @@ func TestPreparedInsertsKeepEveryByte(t *testing.T) {
 		t.Errorf("statements are prepared for %v rows, want each of the sizes", got)
 	}
 	claimed, err := s.Claim(t.Context(), model.Claim{
-		Service: benchDraft(nil).Service, Owner: "test", Lease: time.Minute, MaxRows: 5000, MaxBytes: 1 << 30,
+		Service: benchDraft(nil).Service, Instance: "test", Lease: time.Minute, MaxRows: 5000, MaxBytes: 1 << 30,
 	})
 	if err != nil || len(claimed.Rows) != len(want) {
 		t.Fatalf("claimed %d rows, %v, want %d", len(claimed.Rows), err, len(want))

@@ -44,10 +44,10 @@ func newStatements(d *dialect, prefix string) statements {
 		st.insert = "INSERT INTO " + st.table + " (" + insertColumns + ") " +
 			"SELECT u.id, u.service, u.message_key, u.exchange, u.routing_key, u.properties, " +
 			"substr($14::bytea, u.first, u.length), u.size, u.epoch, n.now, n.now, " +
-			d.later("n.now + u.delay", "u.not_before") + ", u.not_before, u.owner, 'READY' " +
+			d.later("n.now + u.delay", "u.not_before") + ", u.not_before, u.instance, 'READY' " +
 			"FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::bytea[], " +
 			"$7::int[], $8::int[], $9::bigint[], $10::text[], $11::int[], $12::int[], $13::bigint[]) " +
-			"AS u (id, service, message_key, exchange, routing_key, properties, size, epoch, delay, owner, " +
+			"AS u (id, service, message_key, exchange, routing_key, properties, size, epoch, delay, instance, " +
 			"first, length, not_before) CROSS JOIN " + d.now + " AS n (now)"
 		return st
 	}

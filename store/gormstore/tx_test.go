@@ -118,7 +118,7 @@ func TestC36_OpenClaimsBlockNobody(t *testing.T) {
 		if _, err := s.Insert(t.Context(), rows); err != nil {
 			t.Fatal(err)
 		}
-		c := model.Claim{Service: "orders", Owner: "h", Lease: hour, MaxRows: 10, MaxBytes: 1 << 20}
+		c := model.Claim{Service: "orders", Instance: "h", Lease: hour, MaxRows: 10, MaxBytes: 1 << 20}
 		held := map[string]bool{}
 		for range 2 {
 			for _, id := range lockDue(t, begin(t, s), s, c) {

@@ -34,7 +34,7 @@ func TestAPoolerKeepsItsSessionsOrIsRefused(t *testing.T) {
 	_, err = store.Insert(t.Context(), []model.Draft{draft(t)})
 	must(t, err)
 	claimed, err := store.Claim(t.Context(), model.Claim{
-		Service: "orders", Owner: "c", MaxRows: 10, MaxBytes: 1 << 20, Lease: time.Minute,
+		Service: "orders", Instance: "c", MaxRows: 10, MaxBytes: 1 << 20, Lease: time.Minute,
 	})
 	must(t, err)
 	if len(claimed.Rows) != 1 {

@@ -54,7 +54,7 @@ func testRenew(t *testing.T, s Store) {
 	other.Epoch = model.NewEpoch()
 	insert(t, s, other)
 	fence := model.RowKey{ID: fresh.ID, Epoch: fresh.Epoch}
-	got, err := s.Renew(bound(t), owner, []model.RowKey{
+	got, err := s.Renew(bound(t), instance, []model.RowKey{
 		fence, {ID: claimed.ID}, {ID: dead.ID}, {ID: model.NewID()}, {ID: other.ID, Epoch: other.Epoch + 1},
 	}, hour)
 	if err != nil {
@@ -62,13 +62,13 @@ func testRenew(t *testing.T, s Store) {
 	}
 	equal(t, "renewed", got, []string{fresh.ID})
 	row, _ := show(t, s, fresh.ID)
-	if row.Version != 1 || row.ClaimedBy != owner || row.NextAttemptAt < now(t, s)+hour.Milliseconds()/2 {
+	if row.Version != 1 || row.ClaimedBy != instance || row.NextAttemptAt < now(t, s)+hour.Milliseconds()/2 {
 		t.Errorf("row after renewal: %+v", row)
 	}
-	if got, err := s.Renew(bound(t), owner, []model.RowKey{fence}, hour); err != nil || len(got) != 0 {
+	if got, err := s.Renew(bound(t), instance, []model.RowKey{fence}, hour); err != nil || len(got) != 0 {
 		t.Errorf("second renewal: got %v, %v, want none", got, err)
 	}
-	if _, err := s.Renew(bound(t), owner, []model.RowKey{fence}, 0); err == nil {
+	if _, err := s.Renew(bound(t), instance, []model.RowKey{fence}, 0); err == nil {
 		t.Error("a lease of zero is accepted")
 	}
 }
@@ -118,7 +118,7 @@ func testClaimFields(t *testing.T, s Store) {
 	}
 	for i, row := range got.Rows {
 		want := stored[i]
-		want.Version, want.Claims, want.ClaimedBy, want.UpdatedAt = 1, 1, owner, row.UpdatedAt
+		want.Version, want.Claims, want.ClaimedBy, want.UpdatedAt = 1, 1, instance, row.UpdatedAt
 		equal(t, "claimed row", row, want)
 		after, _ := show(t, s, row.ID)
 		if lease := after.NextAttemptAt - before; lease < hour.Milliseconds() || row.UpdatedAt < before {
@@ -258,7 +258,7 @@ func testClaimLease(t *testing.T, s Store) {
 }
 
 func testClaimInvalid(t *testing.T, s Store) {
-	good := model.Claim{Service: svc, Owner: owner, Lease: hour, MaxRows: 1, MaxBytes: 1}
+	good := model.Claim{Service: svc, Instance: instance, Lease: hour, MaxRows: 1, MaxBytes: 1}
 	for name, edit := range map[string]func(*model.Claim){
 		"no rows":       func(c *model.Claim) { c.MaxRows = 0 },
 		"too many rows": func(c *model.Claim) { c.MaxRows = 1 << 20 },
@@ -282,7 +282,7 @@ func testClaimsSplit(t *testing.T, s Store) {
 		wg.Go(func() {
 			for {
 				c, err := s.Claim(bound(t), model.Claim{
-					Service: svc, Owner: fmt.Sprintf("host-%d", i), Lease: hour, MaxRows: 25, MaxBytes: 1 << 20,
+					Service: svc, Instance: fmt.Sprintf("host-%d", i), Lease: hour, MaxRows: 25, MaxBytes: 1 << 20,
 				})
 				if err != nil {
 					t.Errorf("claim: %v", err)

@@ -30,7 +30,7 @@ func testNoTimeWraps(t *testing.T, s Store) {
 		t.Errorf("a row settled with the longest delay is due at %d", rows[0].NextAttemptAt)
 	}
 	d := dead(t, s, 1)
-	found, err := s.ClaimDead(bound(t), model.DeadClaim{Owner: owner, Lease: hour, MaxRows: 10})
+	found, err := s.ClaimDead(bound(t), model.DeadClaim{Instance: instance, Lease: hour, MaxRows: 10})
 	if err != nil || len(found) != 1 {
 		t.Fatalf("claim dead: %d rows, %v", len(found), err)
 	}
@@ -47,7 +47,7 @@ func testNoTimeWraps(t *testing.T, s Store) {
 	if list, err := s.List(bound(t), model.Filter{OlderThan: longest}); err != nil || len(list) != 0 {
 		t.Errorf("%d rows are older than the longest time, %v", len(list), err)
 	}
-	if again, err := s.ClaimDead(bound(t), model.DeadClaim{Owner: owner, Lease: hour, MaxRows: 10}); err != nil ||
+	if again, err := s.ClaimDead(bound(t), model.DeadClaim{Instance: instance, Lease: hour, MaxRows: 10}); err != nil ||
 		len(again) != 0 {
 		t.Errorf("a row alerted for ever is owed again: %v, %v", again, err)
 	}
@@ -106,7 +106,7 @@ func exhaust(t *testing.T, s Store, delay time.Duration) model.TransMessage {
 
 func owed(t *testing.T, s Store) []model.DueAlert {
 	t.Helper()
-	list, err := s.ClaimAlerts(bound(t), model.DeadClaim{Owner: owner, Lease: hour, MaxRows: 100})
+	list, err := s.ClaimAlerts(bound(t), model.DeadClaim{Instance: instance, Lease: hour, MaxRows: 100})
 	if err != nil {
 		t.Fatalf("claim alerts: %v", err)
 	}

@@ -14,7 +14,7 @@ import (
 
 const (
 	svc      = "orders"
-	owner    = "host-1"
+	instance = "host-1"
 	patience = time.Minute
 	hour     = time.Hour
 )
@@ -104,7 +104,7 @@ func now(t *testing.T, s Store) int64 {
 
 func claim(t *testing.T, s Store, edit ...func(*model.Claim)) model.Claimed {
 	t.Helper()
-	c := model.Claim{Service: svc, Owner: owner, Lease: hour, MaxRows: 100, MaxBytes: 1 << 20}
+	c := model.Claim{Service: svc, Instance: instance, Lease: hour, MaxRows: 100, MaxBytes: 1 << 20}
 	for _, f := range edit {
 		f(&c)
 	}
@@ -141,7 +141,7 @@ func returned(row model.TransMessage) model.Settlement {
 		ID: row.ID, Epoch: row.Epoch, Version: row.Version,
 		Status: model.Ready, Delay: hour, AttemptsDelta: 1, FailuresDelta: 1,
 		Outcome:  model.Outcome{Kind: model.Returned, Code: model.CodeNoRoute, Text: "NO_ROUTE"},
-		Instance: owner,
+		Instance: instance,
 	}
 }
 

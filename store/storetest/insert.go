@@ -17,7 +17,7 @@ func testInsertFields(t *testing.T, s Store) {
 		m.Key, m.Exchange, m.RoutingKey = "order-7 ü 🚚 ", "äx ", "a.b'\"\\c "
 		m.Headers = map[string]any{"n": int64(3), "raw": []byte{0, 1, 0xff}}
 	})
-	d.Delay, d.ClaimedBy = 90*time.Second, owner
+	d.Delay, d.ClaimedBy = 90*time.Second, instance
 	before := now(t, s)
 	insert(t, s, d)
 	after := now(t, s)

@@ -17,7 +17,7 @@ func testNotBefore(t *testing.T, s Store) {
 	end := time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC).UnixMilli()
 	soon := now(t, s) + hour.Milliseconds()
 	past, ahead, last, leased := timed(1), timed(soon), timed(end), timed(soon)
-	leased.Delay, leased.ClaimedBy = time.Minute, owner
+	leased.Delay, leased.ClaimedBy = time.Minute, instance
 	insert(t, s, past, ahead, last, leased)
 	got := claim(t, s)
 	equal(t, "due now", rowIDs(got.Rows), []string{past.ID})
@@ -49,7 +49,7 @@ func testNotBefore(t *testing.T, s Store) {
 func testNotBeforeIsKept(t *testing.T, s Store) {
 	soon := now(t, s) + hour.Milliseconds()
 	d := timed(soon)
-	d.ClaimedBy = owner
+	d.ClaimedBy = instance
 	insert(t, s, d)
 	row, _ := show(t, s, d.ID)
 	m := returned(row)
@@ -60,7 +60,7 @@ func testNotBeforeIsKept(t *testing.T, s Store) {
 	if row.NextAttemptAt != soon {
 		t.Errorf("replayed: due at %d, want at %d", row.NextAttemptAt, soon)
 	}
-	row.ClaimedBy = owner // an export of a row that is leased
+	row.ClaimedBy = instance // an export of a row that is leased
 	discard(t, s, act(model.Filter{Status: model.Ready}, d.ID), 1)
 	if n, err := s.Import(bound(t), []model.TransMessage{row}, actor); err != nil || n != 1 {
 		t.Fatalf("imported %d, %v", n, err)

@@ -79,7 +79,7 @@ func discard(t *testing.T, s Store, a model.OperatorAct, want int) {
 
 func claimDead(t *testing.T, s Store, who string, lease time.Duration, rows int) []model.TransMessage {
 	t.Helper()
-	got, err := s.ClaimDead(bound(t), model.DeadClaim{Owner: who, Lease: lease, MaxRows: rows})
+	got, err := s.ClaimDead(bound(t), model.DeadClaim{Instance: who, Lease: lease, MaxRows: rows})
 	if err != nil {
 		t.Fatalf("claim dead: %v", err)
 	}
@@ -97,7 +97,7 @@ func rowKeys(rows []model.TransMessage) []model.RowKey {
 // alerted marks every DEAD row as told.
 func alerted(t *testing.T, s Store) {
 	t.Helper()
-	rows := claimDead(t, s, owner, hour, 5000)
+	rows := claimDead(t, s, instance, hour, 5000)
 	if n, err := s.MarkAlerted(bound(t), rowKeys(rows), never); err != nil || n != len(rows) {
 		t.Fatalf("mark alerted: %d of %d, %v", n, len(rows), err)
 	}

@@ -198,7 +198,7 @@ func testDiscard(t *testing.T, s Store) {
 func testDiscardReady(t *testing.T, s Store) {
 	claimed := claimOne(t, s)
 	published, waiting, due := draft("published"), draft("waiting"), draft("due")
-	published.Delay, published.ClaimedBy, waiting.Delay = hour, owner, hour
+	published.Delay, published.ClaimedBy, waiting.Delay = hour, instance, hour
 	insert(t, s, published, waiting, due)
 	died := dead(t, s, 1)[0]
 	p, err := s.Select(bound(t), model.Selection{Filter: model.Filter{Status: model.Ready}})

@@ -15,14 +15,14 @@ import (
 // replayed or discarded; each death owes one alert.
 func testDeadIsTold(t *testing.T, s Store) {
 	rows := dead(t, s, 3)
-	got := claimDead(t, s, owner, hour, 100)
+	got := claimDead(t, s, instance, hour, 100)
 	if len(got) != 3 {
 		t.Fatalf("claimed %d DEAD rows, want 3", len(got))
 	}
 	for _, r := range got {
 		stored, events := show(t, s, r.ID)
 		if stored.Payload = nil; r.Status != model.Dead || r.LastCode != model.CodeNoRoute || r.Attempts != 1 ||
-			r.Version != 2 || r.ClaimedBy != owner || len(events) != 1 || events[0].Kind != model.EventDead {
+			r.Version != 2 || r.ClaimedBy != instance || len(events) != 1 || events[0].Kind != model.EventDead {
 			t.Errorf("claimed %+v with history %+v", r, events)
 		}
 		equal(t, "claimed row", r, stored)
@@ -46,7 +46,7 @@ func testDeadIsTold(t *testing.T, s Store) {
 	if n, err := s.MarkAlerted(bound(t), rowKeys(got[:1]), never); err != nil || n != 0 {
 		t.Errorf("the old mark met %d rows, %v", n, err)
 	}
-	if again := claimDead(t, s, owner, hour, 100); len(again) != 1 || again[0].ID != row.ID {
+	if again := claimDead(t, s, instance, hour, 100); len(again) != 1 || again[0].ID != row.ID {
 		t.Errorf("claimed %v, want the row that died again", rowIDs(again))
 	}
 }
@@ -64,7 +64,7 @@ func testClaimDeadSplit(t *testing.T, s Store) {
 	for _, who := range []string{"host-1", "host-2"} {
 		wg.Go(func() {
 			for {
-				got, err := s.ClaimDead(t.Context(), model.DeadClaim{Owner: who, Lease: hour, MaxRows: 40})
+				got, err := s.ClaimDead(t.Context(), model.DeadClaim{Instance: who, Lease: hour, MaxRows: 40})
 				if err != nil {
 					t.Errorf("claim dead: %v", err)
 					return
@@ -104,16 +104,16 @@ func testClaimDeadAgain(t *testing.T, s Store) {
 	}
 	var got []model.TransMessage
 	until(t, "the lease ends", func() bool {
-		got = claimDead(t, s, owner, hour, 10)
+		got = claimDead(t, s, instance, hour, 10)
 		return len(got) > 0
 	})
-	if got[0].ID != row.ID || got[0].ClaimedBy != owner {
+	if got[0].ID != row.ID || got[0].ClaimedBy != instance {
 		t.Errorf("claimed %+v", got)
 	}
 	if n, err := s.MarkAlerted(bound(t), rowKeys(got), 5*time.Millisecond); err != nil || n != 1 {
 		t.Fatalf("mark: %d, %v", n, err)
 	}
-	until(t, "the alert is owed again", func() bool { return len(claimDead(t, s, owner, hour, 10)) > 0 })
+	until(t, "the alert is owed again", func() bool { return len(claimDead(t, s, instance, hour, 10)) > 0 })
 	if _, err := s.MarkAlerted(bound(t), rowKeys(got), 0); err == nil {
 		t.Error("a mark for no time is accepted")
 	}

@@ -114,7 +114,7 @@ func testEditProperties(t *testing.T, s Store) {
 func testEditRefusals(t *testing.T, s Store) {
 	claimed := claimOne(t, s)
 	published, corrupt := draft("published"), draft("corrupt")
-	published.Delay, published.ClaimedBy = hour, owner
+	published.Delay, published.ClaimedBy = hour, instance
 	corrupt.Properties = []byte(`{"v":1,"headers":7}`)
 	waiting := draft("waiting")
 	waiting.Delay = hour

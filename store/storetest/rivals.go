@@ -72,7 +72,7 @@ func publishAndDelete(ctx context.Context, t *testing.T, s Store, n int, left *a
 func claimAndFinish(ctx context.Context, t *testing.T, s Store, who string, left *atomic.Int64) {
 	t.Helper()
 	for left.Load() > 0 && !t.Failed() {
-		c, err := s.Claim(ctx, model.Claim{Service: svc, Owner: who, Lease: hour, MaxRows: 20, MaxBytes: 1 << 20})
+		c, err := s.Claim(ctx, model.Claim{Service: svc, Instance: who, Lease: hour, MaxRows: 20, MaxBytes: 1 << 20})
 		if err != nil {
 			t.Errorf("claim: %v", err)
 			return

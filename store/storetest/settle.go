@@ -30,7 +30,7 @@ func testSettleReady(t *testing.T, s Store) {
 	}
 	equal(t, "events", events, []model.Event{{
 		RowID: row.ID, At: got.UpdatedAt, Kind: "returned", Code: model.CodeNoRoute,
-		Text: want.LastError, Attempts: 1, Instance: owner,
+		Text: want.LastError, Attempts: 1, Instance: instance,
 	}}, cmpopts.IgnoreFields(model.Event{}, "At"))
 	if events[0].At < before {
 		t.Errorf("event at %d, before %d", events[0].At, before)
@@ -61,7 +61,7 @@ func testSettleDeferred(t *testing.T, s Store) {
 	settle(t, s, m)
 	row = claim(t, s).Rows[0]
 	equal(t, "settled", settle(t, s, model.Settlement{
-		ID: row.ID, Version: row.Version, Status: model.Ready, Instance: owner,
+		ID: row.ID, Version: row.Version, Status: model.Ready, Instance: instance,
 		Outcome: model.Outcome{Kind: model.Deferred, Code: model.CodeNotSent, Text: "gate closed"},
 	}), []model.Settled{model.SettledDone})
 	got, events := show(t, s, row.ID)
@@ -78,7 +78,7 @@ func testSettleDeferred(t *testing.T, s Store) {
 	}
 	// A row that waits for its broken exchange says so, without being charged.
 	equal(t, "settled", settle(t, s, model.Settlement{
-		ID: row.ID, Version: c.Rows[0].Version, Status: model.Ready, Delay: hour, Instance: owner,
+		ID: row.ID, Version: c.Rows[0].Version, Status: model.Ready, Delay: hour, Instance: instance,
 		Outcome: model.Outcome{Kind: model.Deferred, Code: model.CodeAccessRefused, Text: "waits"},
 	}), []model.Settled{model.SettledDone})
 	got, events = show(t, s, row.ID)

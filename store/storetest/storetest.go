@@ -15,7 +15,7 @@ import (
 type Store interface {
 	Insert(context.Context, []model.Draft) ([]model.Stored, error)
 	ReadBack(ctx context.Context, ids []string) (map[string]model.RowState, error)
-	Renew(ctx context.Context, owner string, keys []model.RowKey, lease time.Duration) ([]string, error)
+	Renew(ctx context.Context, instance string, keys []model.RowKey, lease time.Duration) ([]string, error)
 	Extend(ctx context.Context, held []model.Held, lease time.Duration) (int, error)
 	Services(context.Context) ([]string, error)
 	Claim(context.Context, model.Claim) (model.Claimed, error)

@@ -1,0 +1,4 @@
+package compensator
+
+// Joined makes one observer of several.
+var Joined = joined

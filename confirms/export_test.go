@@ -1,0 +1,4 @@
+package confirms
+
+// Joined makes one observer of several.
+var Joined = joined

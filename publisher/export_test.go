@@ -1,0 +1,4 @@
+package publisher
+
+// Joined makes one observer of several.
+var Joined = joined
