@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"fmt"
 
 	"github.com/transmsg/transmsg/internal/dbtest"
 )
@@ -31,7 +30,9 @@ func openDatabase(ctx context.Context, o options, file string) (database, error)
 	case o.mode == modeGalera:
 		return openGalera(ctx)
 	case o.mode == modeFailover && o.store == storeMySQL:
-		return openPair(ctx)
+		return openMariaPair(ctx)
+	case o.mode == modeFailover && o.store == storePostgres:
+		return openPostgresPair(ctx)
 	case o.store == storeMySQL:
 		return openMaria(ctx)
 	case o.store == storePostgres:
@@ -102,13 +103,11 @@ func (p *postgres) pool() *sql.DB                   { return p.admin }
 func (p *postgres) start(ctx context.Context) error { return p.Start(ctx) }
 func (p *postgres) stop() error                     { return p.Stop() }
 func (p *postgres) kill() error                     { return p.Kill() }
-func (p *postgres) close() error                    { return errors.Join(p.admin.Close(), p.Close()) }
 
 // readOnly is what a fail-over to a standby looks like to those who stay connected.
-func (p *postgres) readOnly(ctx context.Context, on bool) error {
-	return p.Exec(ctx, fmt.Sprintf("ALTER SYSTEM SET default_transaction_read_only = %t", on),
-		"SELECT pg_reload_conf()")
-}
+func (p *postgres) readOnly(ctx context.Context, on bool) error { return p.ReadOnly(ctx, on) }
+
+func (p *postgres) close() error { return errors.Join(p.admin.Close(), p.Close()) }
 
 func (p *postgres) lock(ctx context.Context) (func() error, error) {
 	tx, err := p.admin.BeginTx(ctx, nil)

@@ -4,74 +4,110 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"fmt"
 
 	"github.com/transmsg/transmsg/internal/dbtest"
 	"github.com/transmsg/transmsg/internal/faultproxy"
 )
 
-// pair is a MariaDB and its semi-synchronous replica behind an address that moves.
-type pair struct {
-	primary, replica *dbtest.MariaDBServer
-	address          *faultproxy.Proxy
-	schema           string
-	admin            *sql.DB // through the address
+// server is a database server that may be the primary or its synchronous replica.
+type server[S any] interface {
+	DSN(database string) string
+	Addr() string
+	Start(ctx context.Context) error
+	Kill() error
+	Pause() error
+	Resume() error
+	Close() error
+	ReadOnly(ctx context.Context, on bool) error
+	Attach(ctx context.Context, primary S) error
+	InStep(ctx context.Context, primary S) error
+	Promote(ctx context.Context) error
 }
 
-func openPair(ctx context.Context) (_ *pair, err error) {
-	p := &pair{}
+// pair is a primary and its replica behind an address that moves.
+type pair[S server[S]] struct {
+	primary, replica S
+	opened           []S
+	address          *faultproxy.Proxy
+	name             string  // of the database
+	admin            *sql.DB // through the address
+	who              string  // asks which server answers, and whether it takes writes
+}
+
+// openMariaPair opens a MariaDB with a semi-synchronous replica.
+func openMariaPair(ctx context.Context) (*pair[*dbtest.MariaDBServer], error) {
+	p := &pair[*dbtest.MariaDBServer]{who: "SELECT CONCAT(@@GLOBAL.server_id, ' read_only ', @@GLOBAL.read_only)"}
+	return p, p.open(ctx, "mysql", func(id int) (*dbtest.MariaDBServer, error) {
+		s, err := dbtest.NewMariaDB(ctx, "", dbtest.MariaDBOptions{
+			ServerID: id, SemiSync: true, Flags: []string{"--max-connections=400"},
+		})
+		switch {
+		case err != nil:
+			return nil, err
+		case s.Oracle():
+			err = errors.New("--failover is written for MariaDB, and the programs here are MySQL's")
+			return nil, errors.Join(err, s.Close())
+		case id == 1:
+			err = s.ReadOnly(ctx, false)
+		}
+		return s, err
+	}, (*dbtest.MariaDBServer).NewSchema, (*dbtest.MariaDBServer).AdminDSN)
+}
+
+// openPostgresPair opens a PostgreSQL with a synchronous standby.
+func openPostgresPair(ctx context.Context) (*pair[*dbtest.PostgresServer], error) {
+	p := &pair[*dbtest.PostgresServer]{
+		who: "SELECT inet_server_port() || ' read only ' || current_setting('transaction_read_only')",
+	}
+	return p, p.open(ctx, "pgx", func(int) (*dbtest.PostgresServer, error) {
+		return dbtest.NewPostgresServer(ctx, "")
+	}, (*dbtest.PostgresServer).NewDatabase, (*dbtest.PostgresServer).DSN)
+}
+
+// open starts both servers, numbered from 1, and makes the second one the replica.
+func (p *pair[S]) open(
+	ctx context.Context, driver string, start func(id int) (S, error),
+	create func(S, context.Context) (string, error), adminDSN func(S, string) string,
+) (err error) {
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, p.close())
 		}
 	}()
-	for id, s := range []**dbtest.MariaDBServer{&p.primary, &p.replica} {
-		*s, err = dbtest.NewMariaDB(ctx, "", dbtest.MariaDBOptions{
-			ServerID: id + 1, SemiSync: true, Flags: []string{"--max-connections=400"},
-		})
-		if err != nil {
-			return nil, err
+	for id, s := range []*S{&p.primary, &p.replica} {
+		if *s, err = start(id + 1); err != nil {
+			return err
 		}
+		p.opened = append(p.opened, *s)
 	}
-	if p.primary.Oracle() {
-		return nil, errors.New("--failover is written for MariaDB, and the programs here are MySQL's")
-	}
-	if err = p.primary.Exec(ctx, "SET GLOBAL read_only = OFF"); err != nil {
-		return nil, err
-	}
-	if p.schema, err = p.primary.NewSchema(ctx); err != nil {
-		return nil, err
+	if p.name, err = create(p.primary, ctx); err != nil {
+		return err
 	}
 	if err = p.replica.Attach(ctx, p.primary); err != nil {
-		return nil, err
+		return err
 	}
 	if p.address, err = faultproxy.New(p.primary.Addr()); err != nil {
-		return nil, err
+		return err
 	}
-	p.admin, err = sql.Open("mysql", p.at(p.primary.AdminDSN(p.schema)))
-	return p, err
+	p.admin, err = sql.Open(driver, p.at(adminDSN(p.primary, p.name)))
+	return err
 }
 
 // at puts the address that moves into a DSN of the primary.
-func (p *pair) at(dsn string) string { return replaceAddr(dsn, p.primary.Addr(), p.address.Addr()) }
+func (p *pair[S]) at(dsn string) string { return replaceAddr(dsn, p.primary.Addr(), p.address.Addr()) }
 
-func (p *pair) dsn() string                     { return p.at(p.primary.DSN(p.schema)) }
-func (p *pair) pool() *sql.DB                   { return p.admin }
-func (p *pair) start(ctx context.Context) error { return p.primary.Start(ctx) }
-func (p *pair) stop() error                     { return p.primary.Stop() }
-func (p *pair) kill() error                     { return p.primary.Kill() }
+func (p *pair[S]) dsn() string   { return p.at(p.primary.DSN(p.name)) }
+func (p *pair[S]) pool() *sql.DB { return p.admin }
+func (p *pair[S]) kill() error   { return p.primary.Kill() }
 
-func (p *pair) readOnly(ctx context.Context, on bool) error {
-	return p.primary.Exec(ctx, fmt.Sprintf("SET GLOBAL read_only = %t", on))
-}
+// None of these is a fault of the mode.
+func (p *pair[S]) start(context.Context) error                { return errNoServer }
+func (p *pair[S]) stop() error                                { return errNoServer }
+func (p *pair[S]) readOnly(context.Context, bool) error       { return errNoServer }
+func (p *pair[S]) waiting(context.Context) (int, error)       { return 0, errNoServer }
+func (p *pair[S]) lock(context.Context) (func() error, error) { return nil, errNoServer }
 
-func (p *pair) waiting(ctx context.Context) (int, error) { return p.primary.LockWaits(ctx) }
-
-func (p *pair) lock(ctx context.Context) (func() error, error) {
-	return p.primary.LockTable(ctx, p.schema, "trans_message")
-}
-
-func (p *pair) close() error {
+func (p *pair[S]) close() error {
 	var errs []error
 	if p.admin != nil {
 		errs = append(errs, p.admin.Close())
@@ -79,16 +115,14 @@ func (p *pair) close() error {
 	if p.address != nil {
 		errs = append(errs, p.address.Close())
 	}
-	for _, s := range []*dbtest.MariaDBServer{p.primary, p.replica} {
-		if s != nil {
-			errs = append(errs, s.Close())
-		}
+	for _, s := range p.opened {
+		errs = append(errs, s.Close())
 	}
 	return errors.Join(errs...)
 }
 
 // promote makes the replica the primary. The address still leads to the old one.
-func (p *pair) promote(ctx context.Context) error {
+func (p *pair[S]) promote(ctx context.Context) error {
 	if err := p.replica.Promote(ctx); err != nil {
 		return err
 	}
@@ -97,7 +131,7 @@ func (p *pair) promote(ctx context.Context) error {
 }
 
 // move leads new connections to the primary; cut ends those to the old one.
-func (p *pair) move(cut bool) {
+func (p *pair[S]) move(cut bool) {
 	p.address.Aim(p.primary.Addr())
 	if cut {
 		p.address.Cut(true)
@@ -105,23 +139,23 @@ func (p *pair) move(cut bool) {
 }
 
 // rejoin makes the old primary the replica, without what nobody was told of.
-func (p *pair) rejoin(ctx context.Context) error { return p.replica.Attach(ctx, p.primary) }
+func (p *pair[S]) rejoin(ctx context.Context) error { return p.replica.Attach(ctx, p.primary) }
 
 // freeze stops the old primary in the midst of what it does; thaw lets it go on for a moment
 // and ends it.
-func (p *pair) freeze() error { return p.primary.Pause() }
+func (p *pair[S]) freeze() error { return p.primary.Pause() }
 
-func (p *pair) thaw() error { return errors.Join(p.replica.Resume(), p.replica.Kill()) }
+func (p *pair[S]) thaw() error { return errors.Join(p.replica.Resume(), p.replica.Kill()) }
 
 // identity is which server answers at the address.
-func (p *pair) identity(ctx context.Context) (id string, err error) {
-	err = p.admin.QueryRowContext(ctx, "SELECT CONCAT(@@GLOBAL.server_id, ' read_only ', @@GLOBAL.read_only)").Scan(&id)
+func (p *pair[S]) identity(ctx context.Context) (id string, err error) {
+	err = p.admin.QueryRowContext(ctx, p.who).Scan(&id)
 	return id, err
 }
 
 // barred makes the primary refuse writes, and waits until the replica has all that it took.
-func (p *pair) barred(ctx context.Context) error {
-	if err := p.readOnly(ctx, true); err != nil {
+func (p *pair[S]) barred(ctx context.Context) error {
+	if err := p.primary.ReadOnly(ctx, true); err != nil {
 		return err
 	}
 	return p.replica.InStep(ctx, p.primary)

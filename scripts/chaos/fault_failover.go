@@ -34,7 +34,7 @@ func failoverKinds() []kind {
 		{name: "redis-promoted", hold: seconds(1, 3), act: redisPromoted},
 	}
 	for i := range kinds {
-		kinds[i].mode, kinds[i].stores = modeFailover, []string{storeMySQL}
+		kinds[i].mode, kinds[i].stores = modeFailover, []string{storeMySQL, storePostgres}
 		kinds[i].database = kinds[i].name != "redis-promoted"
 		kinds[i].silent = kinds[i].database // sockets to a server that is frozen or read only stay open
 	}

@@ -116,7 +116,7 @@ func parse(args []string, stderr io.Writer) (options, error) {
 		}
 	}
 	switch {
-	case (o.mode == modeGalera || o.mode == modeFailover) && o.store != storeMySQL:
+	case o.mode == modeGalera && o.store != storeMySQL, o.mode == modeFailover && o.store == storeSQLite:
 		return o, fmt.Errorf("--%s has no store %q", o.mode, o.store)
 	case fs.NArg() > 0:
 		return o, fmt.Errorf("unexpected argument %q", fs.Arg(0))
