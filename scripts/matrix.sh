@@ -27,6 +27,7 @@ cells() {
 confirms ./confirms/ ./internal/amqptest/
 publisher -skip /^(postgres|sqlite) ./publisher/
 compensator -skip /^(postgres|sqlite) ./compensator/
+consumer ./consumer/
 topology ./scripts/topology/
 CELLS
       ;;
