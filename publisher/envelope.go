@@ -90,7 +90,10 @@ func (p *Publisher) newEnvelope(m model.Message, now time.Time, l model.Limits) 
 		return nil, err
 	}
 	f := &envelope{p: p, msg: norm, row: model.NewTransMessage(p.cfg.Service, &norm, defaulted)}
-	f.row.Epoch = model.NewEpoch()
+	f.row.Epoch = p.epoch
+	if m.ID != "" { // given by the caller: there may be another life of it
+		f.row.Epoch = model.NewEpoch()
+	}
 	f.receipt = Receipt{id: norm.ID, done: make(chan struct{})}
 	return f, nil
 }

@@ -21,6 +21,7 @@ type Publisher struct {
 	cfg     Config
 	log     *slog.Logger
 	limits  model.Limits
+	epoch   int // of the ids that this publisher makes, each of which has one first life
 	batcher *settle.Batcher
 
 	mu       sync.Mutex
@@ -43,7 +44,7 @@ func Open(cfg Config) (*Publisher, error) {
 	}
 	p := &Publisher{
 		cfg: cfg, log: cfg.Logger, idle: make(chan struct{}),
-		limits: model.Limits{MaxBody: cfg.MaxBody},
+		limits: model.Limits{MaxBody: cfg.MaxBody}, epoch: model.NewEpoch(),
 	}
 	p.batcher = settle.NewBatcher(settle.Config{
 		Store: cfg.Store, Policy: cfg.Policy, Instance: cfg.Instance,

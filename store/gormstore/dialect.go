@@ -3,8 +3,6 @@ package gormstore
 import (
 	"strconv"
 	"strings"
-
-	"github.com/transmsg/transmsg/model"
 )
 
 // The dialects, as [Store.Dialect] returns them. MariaDB is "mysql".
@@ -90,31 +88,6 @@ func (d *dialect) in(ids []string, args ...any) (string, []any) {
 		args = append(args, id)
 	}
 	return "IN (" + placeholders(len(ids)) + ")", args
-}
-
-// inKeys is in for ids that count only in one epoch each. The condition on the ids alone is
-// what goes by the primary key; alias is "m." or nothing.
-func (d *dialect) inKeys(alias string, keys []model.RowKey, args ...any) (string, []any) {
-	ids := make([]string, len(keys))
-	for i, k := range keys {
-		ids[i] = k.ID
-	}
-	cond, args := d.in(ids, args...)
-	cond = alias + "id " + cond + " AND (" + alias + "id, " + alias + "epoch) IN ("
-	if d.dollar {
-		epochs := make([]int32, len(keys))
-		for i, k := range keys {
-			epochs[i] = int32(k.Epoch)
-		}
-		return cond + "SELECT * FROM unnest(?::text[], ?::int[]))", append(args, ids, epochs)
-	}
-	if d.name == dialectSQLite {
-		cond += "VALUES "
-	}
-	for _, k := range keys {
-		args = append(args, k.ID, k.Epoch)
-	}
-	return cond + strings.Repeat("(?,?),", len(keys)-1) + "(?,?))", args
 }
 
 // later is the greater of two numbers.

@@ -1,6 +1,7 @@
 package gormstore_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -48,32 +49,43 @@ func TestA2_AnotherLifeOfAnIDIsNotTouched(t *testing.T) {
 	})
 }
 
-// TestA2_DeleteGoesByThePrimaryKey: a batch in which every row has an epoch of its own is one
-// statement that reads its own rows.
+// TestA2_DeleteGoesByThePrimaryKey: a batch is one statement that reads its own rows, whether its
+// rows share an epoch, as those of one publisher do, or not; and it deletes an id in its own epoch alone, also where another row of the batch has the epoch.
 func TestA2_DeleteGoesByThePrimaryKey(t *testing.T) {
 	t.Parallel()
 	eachServer(t, func(t *testing.T, dsn string) {
 		s := migrated(t, dsn, gormstore.Options{})
 		fill(t, s, 2000)
-		rows := batch(300)
-		keys := make([]model.RowKey, len(rows))
-		for i := range rows {
-			rows[i].Epoch = model.NewEpoch()
-			keys[i] = model.RowKey{ID: rows[i].ID, Epoch: rows[i].Epoch}
-		}
-		if _, err := s.Insert(t.Context(), rows); err != nil {
-			t.Fatal(err)
-		}
-		query, args := s.DeleteQuery(keys)
-		plan := explain(t, s, query, args)
-		t.Log(plan)
-		for _, bad := range []string{"Seq Scan on trans_message", "SCAN m", " ALL "} {
-			if strings.Contains(plan, bad) {
-				t.Errorf("%s in the plan:\n%s", bad, plan)
+		for _, epochs := range []int{1, 2, 300} {
+			rows := batch(300)
+			keys := make([]model.RowKey, len(rows))
+			first := model.NewEpoch()
+			for i := range rows {
+				rows[i].Epoch = first + i%epochs
+				keys[i] = model.RowKey{ID: rows[i].ID, Epoch: rows[i].Epoch}
 			}
-		}
-		if n, err := s.Delete(t.Context(), keys); err != nil || n != len(keys) {
-			t.Errorf("deleted %d, %v, want %d", n, err, len(keys))
+			if _, err := s.Insert(t.Context(), rows); err != nil {
+				t.Fatal(err)
+			}
+			query, args := s.DeleteQuery(keys)
+			plan := explain(t, s, query, args)
+			for _, bad := range []string{"Seq Scan on trans_message", "SCAN m", " ALL "} {
+				if strings.Contains(plan, bad) {
+					t.Errorf("%d epochs: %s in the plan:\n%.2000s", epochs, bad, plan)
+				}
+			}
+			if epochs > 1 {
+				others := slices.Clone(keys)
+				for i := range others {
+					others[i].Epoch = keys[(i+1)%len(keys)].Epoch
+				}
+				if n, err := s.Delete(t.Context(), others); err != nil || n != 0 {
+					t.Errorf("%d epochs: deleted %d rows in epochs of others, %v", epochs, n, err)
+				}
+			}
+			if n, err := s.Delete(t.Context(), keys); err != nil || n != len(keys) {
+				t.Errorf("%d epochs: deleted %d, %v, want %d", epochs, n, err, len(keys))
+			}
 		}
 	})
 }
