@@ -3,7 +3,8 @@
 # that nothing is lost. The last line on stdout is one JSON object; all else goes to stderr.
 #
 # usage: chaos.sh [--seed N] [--seconds N] [--store mysql|postgres|sqlite] [--summary FILE] [--plan] [--only KIND,...]
-#                 [--cluster|--failover|--galera]
+#                 [--consumers|--cluster|--failover|--galera]
+# --consumers has processes of package consumer handle one queue, with one effect for each message.
 # --cluster needs root: it runs in a network namespace of its own, in which links between nodes can be dropped.
 # Exit status: 0 passed, 1 a breach or a fault that did not bite, 2 usage. --help lists all flags.
 set -euo pipefail

@@ -51,14 +51,15 @@ func (r *run) baseline(ctx context.Context) ([]string, error) {
 	// The error is in what is left.
 	_ = until(ctx, baselineLimit, "everything is at its baseline", func() bool {
 		left = nil
-		n, want := 0, publishers+compensators
+		n, want := 0, r.connections()
 		for _, l := range r.links {
 			n += l.Conns()
 		}
 		if n != want {
-			left = append(left, fmt.Sprintf("%d connections to the broker, want one for each of %d processes", n, want))
+			left = append(left, fmt.Sprintf("%d connections to the broker, want %d: one for each process, and one "+
+				"more for each consumer", n, want))
 		}
-		for _, role := range []string{rolePublisher, roleCompensator} {
+		for _, role := range []string{rolePublisher, roleCompensator, roleConsumer} {
 			for _, m := range r.fleet.living(role) {
 				first, last := r.book.goroutines(m.spec.Name)
 				if last > first+spareGoroutines {
@@ -72,14 +73,22 @@ func (r *run) baseline(ctx context.Context) ([]string, error) {
 	err := until(ctx, baselineLimit, "the channels are at their baseline", func() (ok bool) {
 		var err error
 		channels, err = r.channels()
-		return err == nil && len(channels) == publishers+compensators &&
+		return err == nil && len(channels) == r.connections() &&
 			slices.Min(channels) > 0 && slices.Max(channels) <= channelsEach
 	})
 	if err != nil {
 		left = append(left, fmt.Sprintf("channels of each connection at the broker: %v, want 1 to %d of %d", channels,
-			channelsEach, publishers+compensators))
+			channelsEach, r.connections()))
 	}
 	return left, ctx.Err()
+}
+
+// connections are how many all processes have together: a consumer has one more, for its copies.
+func (r *run) connections() int {
+	if r.opts.consumers {
+		return publishers + compensators + 2*consumers
+	}
+	return publishers + compensators
 }
 
 // channels are how many channels each of the processes' connections has at the broker.

@@ -20,6 +20,7 @@ type book struct {
 	open    map[string]int     // sends without an outcome, by process
 	acks    int                // outcomes acked
 	numbers map[string][2]int  // goroutines, by process
+	handled handled            // by consumers
 
 	latencies []int64 // ns of calls that returned nil, not yet taken
 }
@@ -71,7 +72,7 @@ func newBook() *book {
 	return &book{
 		sends: map[string][]*send{}, again: map[string][]event{},
 		intents: map[string]*intended{}, calls: map[callKey]*call{},
-		open: map[string]int{}, numbers: map[string][2]int{},
+		open: map[string]int{}, numbers: map[string][2]int{}, handled: newHandled(),
 	}
 }
 
@@ -80,8 +81,11 @@ func (b *book) follow(spec childSpec, role string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.files = append(b.files, &tail{path: spec.path(sendSuffix), take: b.sendLine(spec.Name)})
-	if role == rolePublisher {
+	switch role {
+	case rolePublisher:
 		b.files = append(b.files, &tail{path: spec.path(ledgerSuffix), take: b.ledgerLine(spec.Name)})
+	case roleConsumer:
+		b.files = append(b.files, &tail{path: spec.path(handledSuffix), take: b.handled.line(spec.Name)})
 	}
 }
 

@@ -25,6 +25,7 @@ const childArg = "-child"
 const (
 	rolePublisher   = "publisher"
 	roleCompensator = "compensator"
+	roleConsumer    = "consumer"
 )
 
 // Timings of the product in a run: short, so that leases end within a minute's run, in
@@ -76,18 +77,23 @@ type child struct {
 
 // childMain runs a role until a signal.
 func childMain(ctx context.Context, args []string, stderr io.Writer) int {
-	if len(args) != 2 || args[0] != rolePublisher && args[0] != roleCompensator {
+	run := map[string]func(context.Context, *child) error{
+		rolePublisher: runPublisher, roleCompensator: runCompensator, roleConsumer: runConsumer,
+	}
+	if len(args) != 2 || run[args[0]] == nil {
 		fmt.Fprintf(stderr, "chaos: %s is for the program itself\n", childArg)
 		return exitUsage
 	}
-	if err := runChild(ctx, args[0], []byte(args[1]), stderr); err != nil {
+	if err := runChild(ctx, run[args[0]], []byte(args[1]), stderr); err != nil {
 		fmt.Fprintf(stderr, "chaos: %s: %v\n", args[0], err)
 		return exitBreach
 	}
 	return exitPass
 }
 
-func runChild(ctx context.Context, role string, data []byte, stderr io.Writer) (err error) {
+func runChild(
+	ctx context.Context, run func(context.Context, *child) error, data []byte, stderr io.Writer,
+) (err error) {
 	c := &child{log: slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))}
 	if err := json.Unmarshal(data, &c.spec); err != nil {
 		return err
@@ -104,11 +110,7 @@ func runChild(ctx context.Context, role string, data []byte, stderr io.Writer) (
 		return err
 	}
 	stopCounting := c.countGoroutines()
-	if role == rolePublisher {
-		err = runPublisher(ctx, c)
-	} else {
-		err = runCompensator(ctx, c)
-	}
+	err = run(ctx, c)
 	stopCounting()
 	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()

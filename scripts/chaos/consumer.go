@@ -24,9 +24,10 @@ type arrivals struct {
 // counter consumes all queues over faults of the broker, as a service would, and counts.
 // Its own connection does not go through the proxy.
 type counter struct {
-	urls []string // of the nodes, dialled in turn
-	stop context.CancelFunc
-	done chan struct{}
+	urls   []string // of the nodes, dialled in turn
+	queues []string // all, or all but the one that the product consumes
+	stop   context.CancelFunc
+	done   chan struct{}
 
 	mu      sync.Mutex
 	got     map[place]*arrivals
@@ -38,10 +39,11 @@ type counter struct {
 	cut     context.CancelFunc // ends the present connection
 }
 
-func openCounter(ctx context.Context, urls []string) *counter {
+func openCounter(ctx context.Context, urls, queues []string) *counter {
 	ctx, stop := context.WithCancel(ctx)
 	c := &counter{
-		urls: urls, stop: stop, done: make(chan struct{}), got: map[place]*arrivals{}, marks: map[string]bool{},
+		urls: urls, queues: queues, stop: stop, done: make(chan struct{}),
+		got: map[place]*arrivals{}, marks: map[string]bool{},
 		cut: func() {},
 	}
 	go func() {
@@ -92,7 +94,7 @@ func (c *counter) session(ctx context.Context, url string) error {
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	defer cancel()
-	for _, queue := range []string{queueClassic, queueQuorum, queueFan, queueSmall} {
+	for _, queue := range c.queues {
 		if queue == paused {
 			continue
 		}

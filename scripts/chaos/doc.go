@@ -11,6 +11,12 @@
 // of every process (each send and its outcome, written by a wrapper around the sender), and
 // the consumer's deliveries.
 //
+// With --consumers the quorum queue is read by processes of package consumer instead. Their
+// record (each handler call and its answer) takes the place of the deliveries, and a table
+// without a unique key has the effects: one for each message that was handled. Each delivery
+// beyond a message's first must be the copy of a failed attempt, or follow the end of a
+// consumer or of its connection; nothing may be a dead letter.
+//
 // A call that returned nil is OK: its messages must be delivered, or be READY or DEAD in
 // the table at the end; otherwise they are lost. A call with a certain error, or rolled
 // back, must not be delivered; a delivery of such a message, of one never intended or of a

@@ -17,15 +17,21 @@ const slowAcks = 250 * time.Millisecond
 func (f *fault) inTheAct(ctx context.Context, role string, do func(*member) error) (proof, error) {
 	f.link.Delay(faultproxy.ToClient, slowAcks)
 	defer f.link.Delay(faultproxy.ToClient, 0)
+	return f.atWorkOn(ctx, role, proof{What: "sends in flight at that moment"}, f.book.inFlight, do)
+}
+
+// atWorkOn is inTheAct for any work, of which count tells how much a process is at.
+func (f *fault) atWorkOn(
+	ctx context.Context, role string, p proof, count func(proc string) int, do func(*member) error,
+) (proof, error) {
 	if err := sleep(ctx, f.step.Hold); err != nil {
 		return proof{}, err
 	}
-	p := proof{What: "sends in flight at that moment"}
 	for deadline := time.Now().Add(biteLimit); time.Now().Before(deadline) && ctx.Err() == nil; {
 		members := f.fleet.living(role)
 		m := members[f.rng.IntN(len(members))]
 		err := f.fleet.paused(m, func() error {
-			if p.Count = f.book.inFlight(m.spec.Name); p.Count == 0 {
+			if p.Count = count(m.spec.Name); p.Count == 0 {
 				return nil
 			}
 			return do(m)

@@ -17,6 +17,7 @@ import (
 const (
 	publishers   = 3
 	compensators = 3
+	consumers    = 3 // with --consumers
 )
 
 // member is one process of the run.

@@ -12,6 +12,8 @@ type kind struct {
 	hold [2]time.Duration // shortest and longest
 	// mode it belongs to; "" is that of single servers.
 	mode string
+	// consumers says that it needs processes which consume.
+	consumers bool
 	// stores it applies to; nil means all.
 	stores []string
 	// database says that it keeps outcomes from being written, so that an acked row may
@@ -70,8 +72,8 @@ func kinds() []kind {
 }
 
 func kindsFor(o options) []kind {
-	all := slices.Concat(kinds(), clusterKinds(), failoverKinds(), galeraKinds())
+	all := slices.Concat(kinds(), clusterKinds(), failoverKinds(), galeraKinds(), consumerKinds())
 	return slices.DeleteFunc(all, func(k kind) bool {
-		return k.mode != o.mode || k.stores != nil && !slices.Contains(k.stores, o.store)
+		return k.mode != o.mode || k.consumers && !o.consumers || k.stores != nil && !slices.Contains(k.stores, o.store)
 	})
 }

@@ -48,6 +48,8 @@ type options struct {
 	keep     bool
 	samples  string
 	untimed  bool
+	// consumers has processes of the product consume one of the queues.
+	consumers bool
 }
 
 func (o options) length() time.Duration { return time.Duration(o.seconds) * time.Second }
@@ -104,6 +106,8 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	fs.BoolVar(&o.keep, "keep", false, "keep ledgers and logs, and say where they are")
 	fs.StringVar(&o.samples, "samples", "", "sample each 5 s into `FILE`.csv and FILE.svg, and fail on growth")
 	fs.BoolVar(&o.untimed, "untimed", false, "report recoveries and fail on none: for a machine that is busy otherwise")
+	fs.BoolVar(&o.consumers, "consumers", false,
+		"the quorum queue is consumed by processes of package consumer, with one effect each, and faults of their own")
 	if err := fs.Parse(args); err != nil {
 		return o, err
 	}
@@ -116,6 +120,8 @@ func parse(args []string, stderr io.Writer) (options, error) {
 		}
 	}
 	switch {
+	case o.consumers && (o.mode != "" || o.store == storeSQLite):
+		return o, errors.New("--consumers is for single servers, with --store mysql or postgres")
 	case o.mode == modeGalera && o.store != storeMySQL, o.mode == modeFailover && o.store == storeSQLite:
 		return o, fmt.Errorf("--%s has no store %q", o.mode, o.store)
 	case fs.NArg() > 0:

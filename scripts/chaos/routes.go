@@ -29,6 +29,9 @@ const (
 	smallLength  = 50
 )
 
+// queues are all of them.
+func queues() []string { return []string{queueClassic, queueQuorum, queueFan, queueSmall} }
+
 // routes are by name.
 func routes() map[string]route {
 	return map[string]route{
@@ -65,7 +68,7 @@ func (w *world) declare(c *amqptest.Client) error {
 	small := amqp.Table{"x-max-length": int32(smallLength), "x-overflow": "reject-publish"}
 	for _, do := range []func() error{
 		func() error { return c.Queue(amqptest.QueueSpec{Name: queueClassic, Type: kind}) },
-		func() error { return c.Queue(amqptest.QueueSpec{Name: queueQuorum, Type: amqptest.Quorum}) },
+		func() error { return c.Work(workLadder(), deadLetters) },
 		func() error { return c.Queue(amqptest.QueueSpec{Name: queueFan, Type: kind}) },
 		func() error { return c.Queue(amqptest.QueueSpec{Name: queueSmall, Type: kind, Args: small}) },
 		func() error { return c.Exchange("ex.fan", "fanout", nil) },

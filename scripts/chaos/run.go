@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -29,6 +30,8 @@ type run struct {
 	samples []sample
 	there   []string // publishers that were at work then
 	left    []string // what has not come back to its baseline
+	effects map[string]int
+	dead    []string // dead letters
 }
 
 // execute does a run. Whatever could not be carried out is in the summary, which then does
@@ -56,7 +59,9 @@ func (r *run) run(ctx context.Context, log *slog.Logger) (err error) {
 	for _, n := range r.nodes {
 		urls = append(urls, n.URL())
 	}
-	r.counter = openCounter(ctx, urls)
+	r.counter = openCounter(ctx, urls, slices.DeleteFunc(queues(), func(q string) bool {
+		return r.opts.consumers && q == queueQuorum
+	}))
 	r.later(r.counter.close)
 	for range publishers {
 		if err := r.fleet.launch(rolePublisher); err != nil {
@@ -66,6 +71,13 @@ func (r *run) run(ctx context.Context, log *slog.Logger) (err error) {
 	for range compensators {
 		if err := r.fleet.launch(roleCompensator); err != nil {
 			return err
+		}
+	}
+	if r.opts.consumers {
+		for range consumers {
+			if err := r.fleet.launch(roleConsumer); err != nil {
+				return err
+			}
 		}
 	}
 	if err := until(ctx, time.Minute, "traffic flows", func() bool { return r.counter.deliveries() > 0 }); err != nil {
@@ -125,6 +137,9 @@ func (r *run) drain(ctx context.Context) error {
 	if err := r.readQueues(ctx); err != nil {
 		return err
 	}
+	if err := r.endConsumers(ctx); err != nil {
+		return err
+	}
 	var err error
 	if r.rows, err = readRows(ctx, r.db.pool()); err != nil {
 		return err
@@ -156,7 +171,7 @@ func (r *run) emptied(ctx context.Context) error {
 
 // readQueues puts a mark at the end of each queue and waits until the consumer has read it.
 func (r *run) readQueues(ctx context.Context) error {
-	for _, queue := range []string{queueClassic, queueQuorum, queueFan, queueSmall} {
+	for _, queue := range queues() {
 		mark := uuid.NewString()
 		put := func() error {
 			return r.topology(func(c *amqptest.Client) error {
@@ -174,7 +189,7 @@ func (r *run) readQueues(ctx context.Context) error {
 			return errors.Join(waited, err)
 		}
 		if err := until(ctx, 2*time.Minute, "the consumer has read "+queue+" to its end",
-			func() bool { return r.counter.markSeen(mark) }); err != nil {
+			func() bool { return r.counter.markSeen(mark) || r.book.markHandled(mark) }); err != nil {
 			return fmt.Errorf("%w", err)
 		}
 	}

@@ -44,6 +44,9 @@ type summary struct {
 	DeadLeft  int      `json:"dead_left"`
 	Died      []string `json:"died"` // processes that ended by themselves
 
+	// Consumed is about the queue that processes of the product consume, with --consumers.
+	Consumed *consumed `json:"consumed,omitempty"`
+
 	// Thirds are the medians of the middle third and of the last third of the samples.
 	Thirds map[string][2]float64 `json:"thirds,omitempty"`
 }
@@ -104,6 +107,9 @@ func (r *run) summarize(err error) summary {
 	// The consumer is still connected; nothing arrives any more.
 	r.counter.mu.Lock()
 	defer r.counter.mu.Unlock()
+	if r.opts.consumers {
+		s.addConsumed(e.consumed(r.effects), r.dead)
+	}
 	s.addAccount(e.weigh())
 	if len(r.left) > 0 {
 		s.fail("not back at the baseline: %q", r.left)

@@ -134,7 +134,7 @@ func (e *evidence) story(id string) string {
 			s += " and acked late"
 		}
 	}
-	for _, queue := range []string{queueClassic, queueQuorum, queueFan, queueSmall} {
+	for _, queue := range queues() {
 		if got := e.counter.got[place{id, queue}]; got != nil {
 			s += "; in " + queue
 			for _, at := range got.plain {

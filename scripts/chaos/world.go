@@ -171,6 +171,9 @@ func (w *world) migrate(ctx context.Context) error {
 		"CREATE TABLE chaos_counter (id INT PRIMARY KEY, n BIGINT NOT NULL)"); err != nil {
 		return fmt.Errorf("business table: %w", err)
 	}
+	if _, err := w.db.pool().ExecContext(ctx, effectTable); err != nil {
+		return fmt.Errorf("table of effects: %w", err)
+	}
 	for id := 1; id <= counters; id++ {
 		query := fmt.Sprintf("INSERT INTO chaos_counter (id, n) VALUES (%d, 0)", id)
 		if _, err := w.db.pool().ExecContext(ctx, query); err != nil {

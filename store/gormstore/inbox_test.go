@@ -13,7 +13,7 @@ import (
 )
 
 // servicePool is a pool as a service has it: no setting of the store's.
-func servicePool(t *testing.T, server, dsn string) *sql.DB {
+func servicePool(t testing.TB, server, dsn string) *sql.DB {
 	t.Helper()
 	driver := map[string]string{"mysql": "mysql", "postgres": "pgx", "sqlite": sqlite.DriverName}[server]
 	if server == "sqlite" {
