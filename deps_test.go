@@ -17,13 +17,22 @@ func TestAServiceLinksWhatItNames(t *testing.T) {
 		"Prometheus": "github.com/prometheus/client_golang/prometheus", "cobra": "github.com/spf13/cobra",
 	}
 	own := []string{"github.com/go-sql-driver/mysql", "gorm.io/driver/mysql", "github.com/rabbitmq/amqp091-go"}
-	service, daemon := deps(t, "./testdata/service"), deps(t, "./cmd/transmsg")
+	service, daemon, lab := deps(t, "./testdata/service"), deps(t, "./cmd/transmsg"), deps(t, "./cmd/transmsg-lab")
 	for name, pkg := range strange {
 		if slices.Contains(service, pkg) {
 			t.Errorf("a service on MySQL links %s (%s)", name, pkg)
 		}
 		if !slices.Contains(daemon, pkg) {
 			t.Errorf("the daemon does not link %s (%s): is the name right?", name, pkg)
+		}
+	}
+	for _, pkg := range []string{"consumer/effect", "internal/bench", "internal/demo"} {
+		pkg = "github.com/transmsg/transmsg/" + pkg
+		if slices.Contains(daemon, pkg) {
+			t.Errorf("the daemon links %s", pkg)
+		}
+		if !slices.Contains(lab, pkg) {
+			t.Errorf("transmsg-lab does not link %s: is the name right?", pkg)
 		}
 	}
 	for _, pkg := range own {

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Measures transmsg and what users would otherwise pick, in turn, on the same servers, as a table, JSON or a plot.
-# The peers are a module of their own in scripts/bench. `transmsg bench` measures transmsg alone, against raw limits.
+# The peers are a module of their own in scripts/bench. `transmsg-lab bench` measures transmsg alone, against raw limits.
 #
 # usage: bench.sh [--store mysql|postgres|DSN] [--queue quorum|classic] [--body N] [--messages N] [--callers N]
 #                 [--repetitions N] [--amqp URL] [--json] [--plot FILE.svg]

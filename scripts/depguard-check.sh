@@ -79,6 +79,8 @@ transmsgtest         - ./internal/amqptest             refused
 cmd/transmsg         - ./compensator                   allowed
 cmd/transmsg         - github.com/rabbitmq/amqp091-go  allowed
 cmd/transmsg         - ./internal/dbtest               refused
+cmd/transmsg-lab     - github.com/rabbitmq/amqp091-go  refused
+internal/demo        - github.com/rabbitmq/amqp091-go  allowed
 cmd/transmsg         - log                             refused
 scripts/accept       - ./internal/amqptest             allowed
 scripts/accept       - github.com/jackc/pgx/v5         allowed

@@ -110,7 +110,6 @@ func TestC28_NoSecretInOutput(t *testing.T) {
 		},
 		{"tls key that is none", publish("--amqp", "amqps://h/", "--amqp-tls-cert", secretFile("k", canary),
 			"--amqp-tls-key", secretFile("k", canary)), nil},
-		{"demo", []string{"demo", "--log-level", "debug", "--amqp", "amqp://app:" + canary + "@127.0.0.1:1/"}, nil},
 		{
 			"help with everything set",
 			[]string{"compensator", "--help"},

@@ -77,7 +77,7 @@ func (b *Broker) Dial(ctx context.Context) (*amqp.Connection, error) {
 	}
 	dial := amqp.Config{
 		Vhost: b.vhost(), SASL: []amqp.Authentication{&amqp.PlainAuth{Username: user, Password: password}},
-		Properties: amqp.Table{"connection_name": "transmsg bench"}, Dial: amqp.DefaultDial(10 * time.Second),
+		Properties: amqp.Table{"connection_name": "transmsg-lab bench"}, Dial: amqp.DefaultDial(10 * time.Second),
 	}
 	scheme := "amqp"
 	if b.cfg.TLS != nil {

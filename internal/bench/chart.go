@@ -89,7 +89,7 @@ func text(s *bytes.Buffer, x, y int, attributes, content string) {
 // Chart draws the workloads' rates, with the limit across them.
 func (rep *Report) Chart() Chart {
 	c := Chart{
-		Title: "transmsg bench: messages per second",
+		Title: "transmsg-lab bench: messages per second",
 		Subtitle: fmt.Sprintf("%s, %s queue, %d bytes, medians of %d, %d processors",
 			rep.Server, rep.Queue, rep.Body, rep.Repetitions, rep.CPUs),
 		Unit: "messages per second",

@@ -140,10 +140,6 @@ func (s *secrets) wrongBroker() ([]wrongCase, error) {
 		{name: "redis down", args: daemon("--amqp", s.url, "--redis", s.redisURL("redis down", "127.0.0.1:1/0"))},
 		{name: "redis paused", args: daemon("--amqp", s.url, "--lock-pause",
 			"--redis", s.redisURL("redis down", "127.0.0.1:1/0"))},
-		{name: "demo", ends: true, args: []string{
-			"demo", "--log-level", "debug",
-			"--amqp", s.brokerURL("demo", "127.0.0.1:1/"),
-		}},
 	}
 	for _, raw := range []string{
 		"amqp://app:%s@127.0.0.1:port/", "amqp://app:%s%%zz@127.0.0.1/", "amqx://app:%s@127.0.0.1/", "app:%s@127.0.0.1",

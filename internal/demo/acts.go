@@ -1,4 +1,4 @@
-package main
+package demo
 
 import (
 	"context"
@@ -13,8 +13,8 @@ import (
 	"github.com/transmsg/transmsg/publisher"
 )
 
-// demoWorkers publish at a time, as the requests of a service would.
-const demoWorkers = 32
+// workers publish at a time, as the requests of a service would.
+const workers = 32
 
 // publishing is the happy path: three quarters of the messages, two of them in
 // transactions of which some are rolled back.
@@ -23,8 +23,8 @@ func (d *demo) publishing(ctx context.Context) error {
 	if err := d.oneSlowly(ctx); err != nil {
 		return err
 	}
-	inTx := d.options.messages / 2
-	outside := d.options.messages/4 - 1
+	inTx := d.cfg.Messages / 2
+	outside := d.cfg.Messages/4 - 1
 	begin := time.Now()
 	if err := d.transactions(ctx, inTx); err != nil {
 		return err
@@ -123,7 +123,7 @@ func (d *demo) publishMany(
 	receipts := make([]*publisher.Receipt, len(ms))
 	stored := make(chan int)
 	group, gctx := errgroup.WithContext(ctx)
-	group.SetLimit(demoWorkers)
+	group.SetLimit(workers)
 	var counter errgroup.Group
 	counter.Go(func() error {
 		n := 0
@@ -172,8 +172,8 @@ func outcomes(ctx context.Context, receipts []*publisher.Receipt) (map[model.Out
 
 // unroutable sends to a key that nobody bound, shows the rows, binds and compensates.
 func (d *demo) unroutable(ctx context.Context) error {
-	d.say("2. RETURNED: %d messages to the key %s, which no queue is bound to", demoUnbound, keyInvoice)
-	ms := d.messagesTo(keyInvoice, demoUnbound)
+	d.say("2. RETURNED: %d messages to the key %s, which no queue is bound to", unboundMessages, keyInvoice)
+	ms := d.messagesTo(keyInvoice, unboundMessages)
 	d.unboundIDs = map[string]bool{}
 	for _, m := range ms {
 		d.unboundIDs[m.ID] = true
@@ -186,16 +186,16 @@ func (d *demo) unroutable(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	filter := model.Filter{Service: demoService, Status: model.Ready, Code: model.CodeNoRoute}
+	filter := model.Filter{Service: service, Status: model.Ready, Code: model.CodeNoRoute}
 	err = d.until(ctx, "the returned messages to be READY with 312", func() (bool, error) {
 		rows, err := d.store.List(ctx, filter)
-		return len(rows) == demoUnbound, err
+		return len(rows) == unboundMessages, err
 	})
 	if err != nil {
 		return err
 	}
 	d.say("  the broker acked and returned %d of them: READY again, with the cause 312", kinds[model.Returned])
-	if err := d.showRows(ctx, filter, demoUnbound); err != nil {
+	if err := d.showRows(ctx, filter, unboundMessages); err != nil {
 		return err
 	}
 	if got := d.broker.has(d.unboundIDs); got != 0 {
@@ -211,14 +211,14 @@ func (d *demo) unroutable(ctx context.Context) error {
 	if err := d.emptied(ctx); err != nil {
 		return err
 	}
-	d.say("  delivered: %d of %d; the table has 0 rows left\n", d.broker.has(d.unboundIDs), demoUnbound)
+	d.say("  delivered: %d of %d; the table has 0 rows left\n", d.broker.has(d.unboundIDs), unboundMessages)
 	return nil
 }
 
 // cutting breaks the publisher's connection in the middle of a burst, after the broker has
 // got messages and before their confirms arrive.
 func (d *demo) cutting(ctx context.Context) error {
-	n := d.options.messages / 4
+	n := d.cfg.Messages / 4
 	d.say("3. CUT: the connection breaks in the middle of a burst of %d", n)
 	var before int64
 	receipts, err := d.publishMany(ctx, d.messagesTo(keyPaid, n), func(stored int) {
@@ -258,18 +258,18 @@ func (d *demo) cutting(ctx context.Context) error {
 // dying lets a few messages run out of attempts.
 func (d *demo) dying(ctx context.Context) error {
 	d.say("4. DEAD: %d messages to a key that stays unbound, %d attempts with growing delays",
-		demoDead, demoPolicy.MaxAttempts)
-	ms := d.messagesTo(keyNowhere, demoDead)
+		deadMessages, policy.MaxAttempts)
+	ms := d.messagesTo(keyNowhere, deadMessages)
 	if _, err := d.publishMany(ctx, ms, nil); err != nil {
 		return err
 	}
 	err := d.until(ctx, "the messages to be DEAD and reported", func() (bool, error) {
 		_, dead, err := d.rows(ctx)
-		return dead == demoDead && d.alerts() == demoDead, err
+		return dead == deadMessages && d.alerts() == deadMessages, err
 	})
 	if err != nil {
 		return err
 	}
 	d.say("  they are kept for repair:")
-	return d.showRows(ctx, model.Filter{Service: demoService, Status: model.Dead}, demoDead)
+	return d.showRows(ctx, model.Filter{Service: service, Status: model.Dead}, deadMessages)
 }

@@ -1,4 +1,4 @@
-package main
+package demo
 
 import (
 	"context"
@@ -9,8 +9,8 @@ import (
 	"github.com/transmsg/transmsg/model"
 )
 
-// demoResult is the documented object of demo --json.
-type demoResult struct {
+// Result is what `transmsg-lab demo --json` prints.
+type Result struct {
 	Published         int      `json:"published"`
 	InTransactions    int      `json:"in_transactions"`
 	RolledBack        int      `json:"rolled_back"`
@@ -28,10 +28,10 @@ type demoResult struct {
 
 // finish holds what was published against what arrived, prints the table and fails unless
 // everything is as promised.
-func (d *demo) finish(ctx context.Context) error {
+func (d *demo) finish(ctx context.Context) (*Result, error) {
 	res, err := d.count(ctx)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	d.say("\nCounted on the consumer, by distinct message id:")
 	for _, row := range [...]struct {
@@ -50,26 +50,21 @@ func (d *demo) finish(ctx context.Context) error {
 	} {
 		d.say("%s", strings.TrimRight(fmt.Sprintf("  %-26s %7d  %s", row.name, row.n, row.note), " "))
 	}
-	if d.options.keep {
+	if d.cfg.Keep {
 		d.say("kept: %s, exchange and queue %s", d.dir, d.broker.exchange)
 	}
 	for _, p := range res.Problems {
 		d.say("PROBLEM: %s", p)
 	}
 	d.say("%.1f s\nlost %d", res.Seconds, res.Lost)
-	if d.app.jsonOut {
-		if err := printJSON(d.app.stdout, res); err != nil {
-			return err
-		}
-	}
 	if len(res.Problems) > 0 {
-		return fmt.Errorf("not as promised: %s", strings.Join(res.Problems, "; "))
+		return &res, fmt.Errorf("not as promised: %s", strings.Join(res.Problems, "; "))
 	}
-	return nil
+	return &res, nil
 }
 
-// demoFacts are what is known to be true and what the consumer saw.
-type demoFacts struct {
+// facts are what is known to be true and what the consumer saw.
+type facts struct {
 	published, rolledBack, unbound, dead map[string]bool
 	received                             map[string]int // deliveries by message id
 	alerts, orders, transacted           int
@@ -78,35 +73,35 @@ type demoFacts struct {
 }
 
 // count gathers the facts and judges them.
-func (d *demo) count(ctx context.Context) (demoResult, error) {
-	f := demoFacts{
+func (d *demo) count(ctx context.Context) (Result, error) {
+	f := facts{
 		published: d.published, rolledBack: d.rolledBack, unbound: d.unboundIDs, dead: map[string]bool{},
 		received: d.broker.deliveries(), alerts: d.alerts(), transacted: d.transacted,
 		repaired: d.repaired, unknown: d.unknown,
 	}
 	if err := d.business.QueryRowContext(ctx, "SELECT COUNT(*) FROM orders").Scan(&f.orders); err != nil {
-		return demoResult{}, fmt.Errorf("count the business rows: %w", err)
+		return Result{}, fmt.Errorf("count the business rows: %w", err)
 	}
 	var err error
 	if f.ready, _, err = d.rows(ctx); err != nil {
-		return demoResult{}, err
+		return Result{}, err
 	}
-	rows, err := d.store.List(ctx, model.Filter{Service: demoService, Status: model.Dead, Limit: maxLimit})
+	rows, err := d.store.List(ctx, model.Filter{Service: service, Status: model.Dead, Limit: 10_000})
 	if err != nil {
-		return demoResult{}, err
+		return Result{}, err
 	}
 	for i := range rows {
 		f.dead[rows[i].ID] = true
 	}
 	res := f.judge()
-	res.Seed, res.Seconds = d.options.seed, float64(time.Since(d.begin).Milliseconds())/1000
+	res.Seed, res.Seconds = d.cfg.Seed, float64(time.Since(d.begin).Milliseconds())/1000
 	return res, nil
 }
 
 // judge compares what was promised with what arrived. A message is lost when Publish or
 // the commit returned nil and it neither arrived nor is kept DEAD.
-func (f *demoFacts) judge() demoResult {
-	res := demoResult{
+func (f *facts) judge() Result {
+	res := Result{
 		Published: len(f.published), InTransactions: f.transacted, RolledBack: len(f.rolledBack), Repaired: f.repaired,
 		Dead: len(f.dead), Alerts: f.alerts, Problems: []string{},
 	}
@@ -140,10 +135,10 @@ func (f *demoFacts) judge() demoResult {
 	problem(strangers > 0, "%d messages arrived that nobody published", strangers)
 	problem(f.orders != f.transacted, "%d business rows for %d committed transactions", f.orders, f.transacted)
 	problem(f.ready != 0, "%d rows are still READY", f.ready)
-	problem(res.ReturnedDelivered != demoUnbound, "%d of %d returned messages were delivered",
-		res.ReturnedDelivered, demoUnbound)
-	problem(res.Dead != demoDead || res.Alerts != demoDead, "%d DEAD and %d alerts, want %d",
-		res.Dead, res.Alerts, demoDead)
+	problem(res.ReturnedDelivered != unboundMessages, "%d of %d returned messages were delivered",
+		res.ReturnedDelivered, unboundMessages)
+	problem(res.Dead != deadMessages || res.Alerts != deadMessages, "%d DEAD and %d alerts, want %d",
+		res.Dead, res.Alerts, deadMessages)
 	problem(f.unknown == 0, "the cut hit no send: it proves nothing")
 	return res
 }

@@ -4,24 +4,23 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"github.com/transmsg/transmsg/internal/bench"
 )
 
 type benchOptions struct {
-	store storeOptions
-	amqp  amqpOptions
-	log   logOptions
 	bench.Config
-	plot string
+	broker    brokerFlags
+	storeFile string
+	plot      string
 }
 
-func (a *app) benchCommand() *cobra.Command {
+func (l *lab) benchCommand() *cobra.Command {
 	var o benchOptions
 	cmd := &cobra.Command{
 		Use:   "bench",
@@ -32,14 +31,12 @@ func (a *app) benchCommand() *cobra.Command {
 			"message is exit code 1. Servers whose settings could lose a commit are refused.\n\n" +
 			"It makes schemas, an exchange and a queue with random names and deletes them at the end. Run it on a\n" +
 			"machine that does nothing else: some 15 minutes, with --quick less than 50 seconds.",
-		Args: noArgs,
+		Args: cobra.NoArgs,
 	}
 	fs := cmd.Flags()
-	store := pflag.NewFlagSet("", pflag.ContinueOnError)
-	store.StringVar(&o.store.dsn, "store", "mysql",
-		"database: mysql, postgres or sqlite (on this machine), or a `DSN`: "+storeForms)
-	store.StringVar(&o.store.dsnFile, "store-file", "", "`file` with the --store DSN, for a DSN with a password")
-	fs.AddFlagSet(settings(store))
+	fs.StringVar(&o.Store, "store", "", "database: mysql, postgres or sqlite (on this machine), or a `DSN`: "+
+		"mysql://user:password@host:3306/db, postgres://user:password@host:5432/db or sqlite:PATH (default mysql)")
+	fs.StringVar(&o.storeFile, "store-file", "", "`file` with the --store DSN, for a DSN with a password")
 	fs.StringVar(&o.Queue, "queue", "quorum", "type of the queue, quorum or classic")
 	fs.IntVar(&o.Body, "body", bench.DefaultBody, "bytes of a message's body, 16 to 1048576")
 	fs.IntVar(&o.Messages, "messages", 0, fmt.Sprintf("messages of one publish run, 100 to 1000000; others follow "+
@@ -51,14 +48,13 @@ func (a *app) benchCommand() *cobra.Command {
 	fs.BoolVar(&o.Quick, "quick", false, "fewer rows, no million, fewer repetitions: less than 50 s in all")
 	fs.StringVar(&o.plot, "plot", "", "write the rates as a chart to this SVG `file`")
 	fs.StringVar(&o.ProfileDir, "profile", "", "write CPU, heap, block and mutex profiles to this `folder`")
-	o.amqp.bind(fs)
-	o.log.bind(fs, "warn")
-	cmd.RunE = a.verb(func(ctx context.Context, _ []string) error { return a.bench(ctx, &o) })
+	o.broker.bind(fs, "warn")
+	cmd.RunE = l.verb(func(ctx context.Context) error { return l.bench(ctx, &o) })
 	return cmd
 }
 
-func (a *app) bench(ctx context.Context, o *benchOptions) error {
-	if err := o.resolve(a); err != nil {
+func (l *lab) bench(ctx context.Context, o *benchOptions) error {
+	if err := o.resolve(l.stderr); err != nil {
 		return err
 	}
 	rep, err := bench.Run(ctx, o.Config)
@@ -66,10 +62,10 @@ func (a *app) bench(ctx context.Context, o *benchOptions) error {
 		return err
 	}
 	// Also what was measured before an error is shown: it says what was lost.
-	if a.jsonOut {
-		err = errors.Join(err, printJSON(a.stdout, rep))
+	if l.jsonOut {
+		err = errors.Join(err, l.printJSON(rep))
 	} else {
-		err = errors.Join(err, rep.WriteTable(a.stdout))
+		err = errors.Join(err, rep.WriteTable(l.stdout))
 	}
 	if o.plot != "" && err == nil {
 		if werr := os.WriteFile(o.plot, rep.Chart().SVG(), 0o644); werr != nil {
@@ -80,22 +76,17 @@ func (a *app) bench(ctx context.Context, o *benchOptions) error {
 }
 
 // resolve turns the flags into the bench's Config.
-func (o *benchOptions) resolve(a *app) error {
+func (o *benchOptions) resolve(stderr io.Writer) error {
 	var err error
-	if o.Store, err = oneSecret("store", o.store.dsn, o.store.dsnFile); err != nil {
+	if o.Store, err = valueOrFile("store", o.Store, o.storeFile, "mysql"); err != nil {
 		return err
 	}
-	a.secrets.addURL(o.Store)
-	log, err := o.log.logger(a)
-	if err != nil {
+	if o.Broker, err = o.broker.config("transmsg-lab bench", stderr); err != nil {
 		return err
 	}
-	if o.Broker, err = o.amqp.config(a, "transmsg bench", log); err != nil {
-		return err
-	}
-	o.Progress = a.stderr
+	o.Progress = stderr
 	if err := o.Validate(); err != nil {
-		return usagef("%w", err)
+		return usageError{err}
 	}
 	return nil
 }

@@ -1,4 +1,4 @@
-package main
+package demo
 
 import (
 	"context"
@@ -15,15 +15,15 @@ import (
 
 // The demo's routing keys. Only the first is bound at the start.
 const (
-	keyPaid     = "order.paid"
-	keyInvoice  = "order.invoice" // bound in the middle of the demo
-	keyNowhere  = "order.nowhere" // never bound
-	demoExpires = 10 * 60 * 1000  // ms: what a killed demo leaves behind goes by itself
+	keyPaid    = "order.paid"
+	keyInvoice = "order.invoice" // bound in the middle of the demo
+	keyNowhere = "order.nowhere" // never bound
+	expires    = 10 * 60 * 1000  // ms: what a killed demo leaves behind goes by itself
 )
 
-// demoBroker is the demo's own connection: its exchange and queue, and the consumer that
+// broker is the demo's own connection: its exchange and queue, and the consumer that
 // counts what really arrives.
-type demoBroker struct {
+type broker struct {
 	conn     *amqp.Connection
 	ch       *amqp.Channel
 	exchange string
@@ -34,15 +34,16 @@ type demoBroker struct {
 	received map[string]int // deliveries by message id
 }
 
-// openDemoBroker declares exchange and queue and starts the consumer.
-func openDemoBroker(ctx context.Context, cfg confirms.Config, suffix string) (*demoBroker, error) {
+// openBroker declares exchange and queue and starts the consumer.
+func openBroker(ctx context.Context, cfg confirms.Config, suffix string) (*broker, error) {
 	user, password, err := cfg.Credentials(ctx)
 	if err != nil {
 		return nil, err
 	}
 	dial := amqp.Config{
 		Vhost: cfg.VHost, SASL: []amqp.Authentication{&amqp.PlainAuth{Username: user, Password: password}},
-		Properties: amqp.Table{"connection_name": "transmsg demo consumer"}, Dial: amqp.DefaultDial(cfg.DialTimeout),
+		Properties: amqp.Table{"connection_name": "transmsg-lab demo consumer"},
+		Dial:       amqp.DefaultDial(cfg.DialTimeout),
 	}
 	scheme := "amqp"
 	if cfg.TLS != nil {
@@ -56,14 +57,14 @@ func openDemoBroker(ctx context.Context, cfg confirms.Config, suffix string) (*d
 		return nil, fmt.Errorf("connect to RabbitMQ at %s: %w", cfg.Addrs[0], err)
 	}
 	name := "transmsg-demo-" + suffix
-	b := &demoBroker{conn: conn, exchange: name, queue: name, received: map[string]int{}}
+	b := &broker{conn: conn, exchange: name, queue: name, received: map[string]int{}}
 	if err := b.declare(); err != nil {
 		return nil, errors.Join(err, conn.Close())
 	}
 	return b, nil
 }
 
-func (b *demoBroker) declare() error {
+func (b *broker) declare() error {
 	var err error
 	if b.ch, err = b.conn.Channel(); err != nil {
 		return fmt.Errorf("open a channel: %w", err)
@@ -71,7 +72,7 @@ func (b *demoBroker) declare() error {
 	if err := b.ch.ExchangeDeclare(b.exchange, "direct", true, true, false, false, nil); err != nil {
 		return fmt.Errorf("declare exchange %s: %w", b.exchange, err)
 	}
-	args := amqp.Table{"x-expires": int64(demoExpires)}
+	args := amqp.Table{"x-expires": int64(expires)}
 	if _, err := b.ch.QueueDeclare(b.queue, true, false, false, false, args); err != nil {
 		return fmt.Errorf("declare queue %s: %w", b.queue, err)
 	}
@@ -92,7 +93,7 @@ func (b *demoBroker) declare() error {
 	return nil
 }
 
-func (b *demoBroker) bind(key string) error {
+func (b *broker) bind(key string) error {
 	if err := b.ch.QueueBind(b.queue, key, b.exchange, false, nil); err != nil {
 		return fmt.Errorf("bind %s to %s: %w", b.queue, key, err)
 	}
@@ -100,14 +101,14 @@ func (b *demoBroker) bind(key string) error {
 }
 
 // deliveries returns the deliveries so far by message id.
-func (b *demoBroker) deliveries() map[string]int {
+func (b *broker) deliveries() map[string]int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return maps.Clone(b.received)
 }
 
 // has reports how many of ids have arrived.
-func (b *demoBroker) has(ids map[string]bool) int {
+func (b *broker) has(ids map[string]bool) int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	n := 0
@@ -120,7 +121,7 @@ func (b *demoBroker) has(ids map[string]bool) int {
 }
 
 // close deletes queue and exchange, unless they are kept, and ends the consumer.
-func (b *demoBroker) close(keep bool) error {
+func (b *broker) close(keep bool) error {
 	var err error
 	if !keep {
 		if _, e := b.ch.QueueDelete(b.queue, false, false, false); e != nil {

@@ -1,11 +1,10 @@
-package main
+package demo
 
 import (
 	"context"
 	"database/sql"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"math/rand/v2"
 	"net"
@@ -29,16 +28,14 @@ import (
 // demo is one run of the demo: its servers' ends, and what it knows to be true, to hold
 // against what the consumer saw.
 type demo struct {
-	app     *app
-	out     io.Writer // under sayMu
-	sayMu   sync.Mutex
-	log     *slog.Logger
-	options *demoOptions
-	begin   time.Time
-	random  *rand.Rand
+	cfg    Config
+	sayMu  sync.Mutex // for cfg.Out
+	log    *slog.Logger
+	begin  time.Time
+	random *rand.Rand
 
 	dir      string
-	broker   *demoBroker
+	broker   *broker
 	relay    *relay
 	store    *gormstore.Store
 	business *sql.DB
@@ -65,17 +62,17 @@ type demo struct {
 func (d *demo) open(ctx context.Context, cfg confirms.Config) error {
 	suffix := model.NewID()[24:]
 	direct := cfg
-	direct.Name = "transmsg demo compensator"
+	direct.Name = "transmsg-lab demo compensator"
 	var err error
 	if d.direct, err = confirms.Open(direct); err != nil {
 		return err
 	}
 	// The engine explains best why there is no broker.
-	if err := waitReady(ctx, d.direct, cfg.Addrs, demoConnect); err != nil {
+	if err := waitReady(ctx, d.direct, connectTimeout); err != nil {
 		return fmt.Errorf("RabbitMQ at %s: %w\nNext: scripts/services.sh rabbitmq starts one, or give --amqp",
 			cfg.Addrs[0], err)
 	}
-	if d.broker, err = openDemoBroker(ctx, cfg, suffix); err != nil {
+	if d.broker, err = openBroker(ctx, cfg, suffix); err != nil {
 		return err
 	}
 	if err := d.openStore(ctx, suffix); err != nil {
@@ -91,13 +88,13 @@ func (d *demo) open(ctx context.Context, cfg confirms.Config) error {
 	if d.sender, err = confirms.Open(through(cfg, host, d.relay.addr())); err != nil {
 		return err
 	}
-	if err := waitReady(ctx, d.sender, nil, demoPatience); err != nil {
+	if err := waitReady(ctx, d.sender, patience); err != nil {
 		return err
 	}
 	d.pub, err = publisher.Open(publisher.Config{
-		Service: demoService, Store: d.store, Sender: d.sender, Policy: demoPolicy, Logger: d.log,
+		Service: service, Store: d.store, Sender: d.sender, Policy: policy, Logger: d.log,
 	})
-	d.say("transmsg demo: RabbitMQ at %s, exchange and queue %s\nstore: %s\n",
+	d.say("transmsg-lab demo: RabbitMQ at %s, exchange and queue %s\nstore: %s\n",
 		cfg.Addrs[0], d.broker.exchange, filepath.Join(d.dir, "demo.db"))
 	return err
 }
@@ -131,8 +128,8 @@ func (d *demo) openStore(ctx context.Context, suffix string) error {
 // startCompensator embeds a compensator; close ends it.
 func (d *demo) startCompensator(ctx context.Context) error {
 	comp, err := compensator.New(compensator.Config{
-		Store: d.store, Sender: d.direct, Policy: demoPolicy, Services: []string{demoService},
-		Interval: 100 * time.Millisecond, Alerter: demoAlerter{d}, AlertWindow: compensator.MinAlertWindow,
+		Store: d.store, Sender: d.direct, Policy: policy, Services: []string{service},
+		Interval: 100 * time.Millisecond, Alerter: alerter{d}, AlertWindow: compensator.MinAlertWindow,
 		DrainTimeout: 10 * time.Second, Logger: d.log,
 	})
 	if err != nil {
@@ -143,18 +140,18 @@ func (d *demo) startCompensator(ctx context.Context) error {
 	return nil
 }
 
-// demoAlerter prints alerts and remembers whom they were about.
-type demoAlerter struct{ d *demo }
+// alerter prints alerts and remembers whom they were about.
+type alerter struct{ d *demo }
 
 // Alert implements compensator.Alerter.
-func (a demoAlerter) Alert(_ context.Context, alert compensator.Alert) error {
+func (a alerter) Alert(_ context.Context, alert compensator.Alert) error {
 	a.d.alertMu.Lock()
 	defer a.d.alertMu.Unlock()
 	if alert.Kind == model.AlertDead {
 		a.d.alerted += alert.Count
 	}
 	a.d.say("  ALERT  %s: %d message(s) with %s, such as %s (business key %s) after %d attempts",
-		strings.ToUpper(string(alert.Kind)), alert.Count, cause(string(alert.Code), alert.Text), alert.Sample.ID,
+		strings.ToUpper(string(alert.Kind)), alert.Count, alert.Code.Cause(alert.Text), alert.Sample.ID,
 		alert.Sample.Key,
 		alert.Sample.Attempts)
 	return nil
@@ -196,9 +193,9 @@ func (d *demo) close(ctx context.Context) error {
 		errs = append(errs, d.store.Close())
 	}
 	if d.broker != nil {
-		errs = append(errs, d.broker.close(d.options.keep))
+		errs = append(errs, d.broker.close(d.cfg.Keep))
 	}
-	if d.dir != "" && !d.options.keep {
+	if d.dir != "" && !d.cfg.Keep {
 		errs = append(errs, os.RemoveAll(d.dir))
 	}
 	return errors.Join(errs...)
