@@ -113,6 +113,10 @@ func (c *Compensator) run(ctx, hard context.Context) error {
 	return err
 }
 
+// Raise tells of something that stands in no table, such as a dead letter that cannot be stored, by the same sinks and
+// windows. It does not wait. What was not delivered when Run ends is lost.
+func (c *Compensator) Raise(a Alert) { c.raise(a) }
+
 // raise tells every sink of what stands in no table.
 func (c *Compensator) raise(a Alert) {
 	for _, n := range c.conditions {

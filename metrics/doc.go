@@ -94,6 +94,14 @@
 //	transmsg_consumer_step_forwarding{queue,step}        of them: over, and not taken by the work queue
 //	transmsg_consumer_copies_failed_total{queue}         tries to send a copy that were not confirmed
 //
+// Collector of dead letters:
+//
+//	transmsg_collector_collecting{queue}                 1 or 0: the log, or /readyz, says why not
+//	transmsg_collector_held{queue}                       letters in memory
+//	transmsg_collector_stored_total{queue}
+//	transmsg_collector_aside_total{queue}                cannot be stored: moved to the uncollectable queue
+//	transmsg_collector_failures_total{queue}             tries to store or move that came to nothing
+//
 // Rows, from the table, read at most every Config.RowsEvery. Every process that is given
 // a Store shows the same figures, so take max, not sum. Status is ready or dead:
 //

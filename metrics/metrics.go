@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"github.com/transmsg/transmsg/collector"
 	"github.com/transmsg/transmsg/consumer"
 	"github.com/transmsg/transmsg/model"
 	"github.com/transmsg/transmsg/publisher"
@@ -73,6 +74,9 @@ type Metrics struct {
 	senders    map[string]watchedSender
 	publishers map[string]*publisher.Publisher
 	consumers  []*consumer.Consumer
+	letters    []*collector.Collector
+
+	letterFigures []figure[collector.State]
 }
 
 var _ prometheus.Collector = (*Metrics)(nil)
@@ -111,8 +115,8 @@ func New(cfg Config) (*Metrics, error) {
 				"role", "operation"),
 		},
 		publisher: newPublisherMetrics(), sender: newSenderMetrics(), compensator: newCompensatorMetrics(),
-		consumer: newConsumerMetrics(),
-		senders:  map[string]watchedSender{}, publishers: map[string]*publisher.Publisher{},
+		consumer: newConsumerMetrics(), letterFigures: newCollectorFigures(),
+		senders: map[string]watchedSender{}, publishers: map[string]*publisher.Publisher{},
 	}
 	if cfg.Store != nil {
 		m.rows = newRows(cfg)
@@ -144,6 +148,9 @@ func (m *Metrics) Describe(to chan<- *prometheus.Desc) {
 		to <- f.desc
 	}
 	m.consumer.describe(to)
+	for _, f := range m.letterFigures {
+		to <- f.desc
+	}
 	if m.rows != nil {
 		m.rows.describe(to)
 	}
@@ -163,6 +170,7 @@ func (m *Metrics) Collect(to chan<- prometheus.Metric) {
 		m.sender.collect(to, name, s.figures())
 	}
 	m.consumer.collect(to, m.consumers)
+	m.collectLetters(to)
 	m.mu.Unlock()
 	if m.rows != nil {
 		m.rows.collect(to)

@@ -34,6 +34,8 @@ const (
 	// AlertClock: the database's clock has gone back; messages wait for longer than they should,
 	// and ages are too small.
 	AlertClock AlertKind = "clock-behind"
+	// AlertUncollectable: a dead letter cannot be stored; it goes to the queue for such.
+	AlertUncollectable AlertKind = "uncollectable"
 	// AlertTest: somebody tries out whether alerts arrive.
 	AlertTest AlertKind = "test"
 )

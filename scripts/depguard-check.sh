@@ -24,6 +24,11 @@ internal/settle      - ./confirms                      refused
 confirms             - ./internal/broker               allowed
 consumer             - ./internal/broker               allowed
 consumer             - ./publisher                     refused
+collector            - ./confirms                      allowed
+collector            - ./internal/broker               allowed
+collector            - github.com/rabbitmq/amqp091-go  allowed
+collector            - ./consumer                      refused
+collector            - ./store/gormstore               refused
 consumer/effect      - ./publisher                     allowed
 consumer/effect      - ./store/gormstore               refused
 consumer/effect      - gorm.io/gorm                    refused

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/transmsg/transmsg/alert"
+	"github.com/transmsg/transmsg/collector"
 	"github.com/transmsg/transmsg/compensator"
 	"github.com/transmsg/transmsg/confirms"
 	"github.com/transmsg/transmsg/metrics"
@@ -45,6 +46,7 @@ type compensatorOptions struct {
 	http       string
 	upkeep     upkeepOptions
 	alerts     alertOptions
+	collect    collectOptions
 	fs         *pflag.FlagSet
 }
 
@@ -71,6 +73,7 @@ func (o *compensatorOptions) bind(fs *pflag.FlagSet) {
 		"after a signal, wait this long for outstanding confirms, above 0")
 	set.StringVar(&o.http, "http", defaultHTTP, "`host:port` of /healthz, /readyz and /metrics; empty is none")
 	o.upkeep.bind(set)
+	o.collect.bind(set)
 	fs.AddFlagSet(settings(set))
 }
 
@@ -109,6 +112,10 @@ func (a *app) compensate(ctx context.Context, o *compensatorOptions) (err error)
 		return err
 	}
 	cfg.Alerter = alert.LogSink{Logger: log}
+	letters, collecting, err := o.collect.config(&senderCfg, log)
+	if err != nil {
+		return err
+	}
 	store, err := a.openStore(ctx, &o.store, log)
 	if err != nil && ctx.Err() != nil { // asked to stop while it waited: as asked, and nothing is open yet
 		log.InfoContext(ctx, "stopped before the database answered", "error", err)
@@ -143,12 +150,19 @@ func (a *app) compensate(ctx context.Context, o *compensatorOptions) (err error)
 	if err != nil {
 		return usagef("%w", err)
 	}
-	web, err := newHealthServer(ctx, o.http, store, sender, figures.Handler(), a.secrets.errorText)
+	var collects *collector.Collector
+	if collecting {
+		letters.Store, letters.Sender, letters.Alert = store, sender, comp.Raise
+		if collects, err = figures.NewCollector(letters); err != nil {
+			return usagef("%w", err)
+		}
+	}
+	web, err := newHealthServer(ctx, o.http, probes{store, sender, collects}, figures.Handler(), a.secrets.errorText)
 	if err != nil {
 		return err
 	}
 	o.announce(log, store.Label(), &senderCfg, &cfg, web.addr())
-	return serve(ctx, comp, web, log)
+	return serve(ctx, comp, collects, web, log)
 }
 
 // configs checks the settings by their flags' names before anything is opened.
@@ -193,10 +207,16 @@ func (o *compensatorOptions) configs(a *app, log *slog.Logger) (compensator.Conf
 	return cfg, sender, err
 }
 
-// serve runs compensator and HTTP until ctx ends or HTTP cannot be served.
-func serve(ctx context.Context, comp *compensator.Compensator, web *healthServer, log *slog.Logger) error {
+// serve runs compensator, collector, which may be nil, and HTTP until ctx ends or HTTP cannot be served.
+func serve(
+	ctx context.Context, comp *compensator.Compensator, collects *collector.Collector, web *healthServer,
+	log *slog.Logger,
+) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return comp.Run(ctx) })
+	if collects != nil {
+		group.Go(func() error { return collects.Run(ctx) })
+	}
 	group.Go(func() error { return web.run(ctx) })
 	switch err := group.Wait(); {
 	case errors.Is(err, model.ErrNotDrained):

@@ -7,7 +7,10 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"strings"
 	"time"
+
+	"github.com/transmsg/transmsg/collector"
 )
 
 const (
@@ -24,6 +27,13 @@ type database interface {
 // broker is what readiness reports of the sender.
 type broker interface{ Ready() bool }
 
+// probes are what readiness looks at. Without a collector there is no word of it.
+type probes struct {
+	database
+	broker    broker
+	collector *collector.Collector
+}
+
 // healthServer answers /healthz, /readyz and /metrics. Ready means that the database answers and has
 // the schema. A broker that is down is reported and never makes the process unready:
 // restarting it would mend nothing.
@@ -35,7 +45,7 @@ type healthServer struct {
 // newHealthServer listens on addr; empty is no server. It serves nothing before run. clean
 // is the last defence against secrets in what it shows.
 func newHealthServer(
-	ctx context.Context, addr string, db database, b broker, metrics http.Handler, clean func(error) string,
+	ctx context.Context, addr string, p probes, metrics http.Handler, clean func(error) string,
 ) (*healthServer, error) {
 	if addr == "" {
 		return &healthServer{}, nil
@@ -52,7 +62,7 @@ func newHealthServer(
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
 		answer(w, http.StatusOK, map[string]string{"status": "ok"})
 	})
-	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) { readiness(w, r, db, b, clean) })
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) { readiness(w, r, p, clean) })
 	mux.Handle("GET /metrics", metrics)
 	return &healthServer{listener: l, server: &http.Server{
 		Handler: mux, ReadHeaderTimeout: httpTimeout, ReadTimeout: httpTimeout, WriteTimeout: httpTimeout,
@@ -61,23 +71,40 @@ func newHealthServer(
 }
 
 // readiness is the documented answer of /readyz.
-func readiness(w http.ResponseWriter, r *http.Request, db database, b broker, clean func(error) string) {
+func readiness(w http.ResponseWriter, r *http.Request, p probes, clean func(error) string) {
 	ctx, cancel := context.WithTimeout(r.Context(), readyTimeout)
 	defer cancel()
 	state := map[string]string{"status": "ready", "database": "ok", "broker": "ok"}
 	code := http.StatusOK
-	if !b.Ready() {
+	if !p.broker.Ready() {
 		state["broker"] = "not connected or blocked; messages wait in the store"
 	}
-	err := db.Ping(ctx)
+	if p.collector != nil {
+		state["collector"] = collecting(p.collector, clean)
+	}
+	err := p.Ping(ctx)
 	if err == nil {
-		err = db.CheckSchema(ctx)
+		err = p.CheckSchema(ctx)
 	}
 	if err != nil {
 		code = http.StatusServiceUnavailable
 		state["status"], state["database"] = "not ready", clean(err)
 	}
 	answer(w, code, state)
+}
+
+// collecting says which queues are not collected, and why, or that all are.
+func collecting(c *collector.Collector, clean func(error) string) string {
+	var away []string
+	for _, s := range c.States() {
+		if s.Reason != "" {
+			away = append(away, s.Queue+": "+s.Reason)
+		}
+	}
+	if len(away) == 0 {
+		return "ok"
+	}
+	return clean(errors.New(strings.Join(away, "; ")))
 }
 
 func answer(w http.ResponseWriter, code int, body map[string]string) {

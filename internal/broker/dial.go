@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"net"
 	"strconv"
@@ -28,6 +29,8 @@ type Settings struct {
 	Credentials func(ctx context.Context) (user, password string, err error)
 	TLS         func(ctx context.Context) (*tls.Config, error) // nil is plain AMQP
 	Name        string
+	// Raw keeps the properties of deliveries as they came, in Dialled.Raw, and from the library.
+	Raw bool
 	// WriteTimeout bounds a write that makes no progress, DialTimeout one dial with its handshakes.
 	WriteTimeout, DialTimeout time.Duration
 }
@@ -39,6 +42,7 @@ type Dialled struct {
 	Wire     *Wire
 	FrameMax int
 	Login    Login
+	Raw      *RawProperties // nil without Settings.Raw
 }
 
 const maxVHost = 255 // an AMQP short string
@@ -82,7 +86,13 @@ func (s *Settings) Dial(ctx context.Context, addr string) (Dialled, error) {
 	}
 	// The library's handshake knows no context: its reads end with the socket.
 	stop := context.AfterFunc(ctx, w.Kill)
-	conn, err := amqp.Open(w, amqp.Config{
+	var under io.ReadWriteCloser = w
+	var raw *RawProperties
+	if s.Raw {
+		c := newRawConn(w)
+		under, raw = c, c.kept
+	}
+	conn, err := amqp.Open(under, amqp.Config{
 		SASL:       []amqp.Authentication{&amqp.PlainAuth{Username: user, Password: password}},
 		Vhost:      s.VHost,
 		Heartbeat:  heartbeat,
@@ -104,7 +114,7 @@ func (s *Settings) Dial(ctx context.Context, addr string) (Dialled, error) {
 	if frameMax == 0 { // unlimited
 		frameMax = model.DefaultFrameMax
 	}
-	return Dialled{Addr: addr, Conn: conn, Wire: w, FrameMax: frameMax, Login: Login{user, password}}, nil
+	return Dialled{Addr: addr, Conn: conn, Wire: w, FrameMax: frameMax, Login: Login{user, password}, Raw: raw}, nil
 }
 
 // connect opens the socket and, if wanted, TLS on it.

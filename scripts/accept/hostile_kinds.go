@@ -86,6 +86,7 @@ func (h *hostile) wordSettings() ([]string, map[string][]string) {
 	return h.daemonArgs(""), map[string][]string{
 		"log-format": h.words("", "xml", "JSON"), "log-level": h.words("", "trace", "INFO", "0"),
 		"instance": {letters(h.Rand, 65+h.Rand.IntN(500)), strings.Repeat("é", 33)},
+		"collect":  {",", "a,a", letters(h.Rand, 256), `a"b`}, "collect-service": {"dead"}, "uncollectable": {"aside"},
 		"services": {",", "a,,b", "a,a", letters(h.Rand, 65), `a"b`},
 		"table-prefix": {
 			"A_", "1_", "a-b", "a;b", "a b", "\u0430_", "\xff", letters(h.Rand, 21), "a`b", `a"b`, "'", "a\nb",

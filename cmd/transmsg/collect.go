@@ -1,0 +1,44 @@
+package main
+
+import (
+	"log/slog"
+
+	"github.com/spf13/pflag"
+
+	"github.com/transmsg/transmsg/collector"
+	"github.com/transmsg/transmsg/confirms"
+)
+
+// collectOptions are the settings of collecting dead letters in the daemon.
+type collectOptions struct {
+	queues                 []string
+	service, uncollectable string
+	fs                     *pflag.FlagSet
+}
+
+func (o *collectOptions) bind(set *pflag.FlagSet) {
+	o.fs = set
+	set.StringSliceVar(&o.queues, "collect", nil,
+		"move the dead letters of this `queue` into the store; repeat for more (default none)")
+	set.StringVar(&o.service, "collect-service", collector.DefaultService,
+		"service whose messages the replays of these letters are, with --collect")
+	set.StringVar(&o.uncollectable, "uncollectable", collector.DefaultUncollectable,
+		"`queue` for dead letters that cannot be stored, with --collect")
+}
+
+// config is that of a collector, but for store, sender and alerts. ok says that one is wanted.
+func (o *collectOptions) config(sender *confirms.Config, log *slog.Logger) (cfg collector.Config, ok bool, err error) {
+	if len(o.queues) == 0 {
+		for _, name := range []string{"collect-service", "uncollectable"} {
+			if o.fs.Changed(name) {
+				return cfg, false, usagef("--%s: give --collect too, the dead-letter queue", name)
+			}
+		}
+		return cfg, false, nil
+	}
+	return collector.Config{
+		Addrs: sender.Addrs, VHost: sender.VHost, Credentials: sender.Credentials, TLS: sender.TLS,
+		DialTimeout: sender.DialTimeout, Name: "transmsg collector", Queues: o.queues, Service: o.service,
+		Uncollectable: o.uncollectable, Logger: log,
+	}, true, nil
+}
