@@ -33,7 +33,7 @@ func specimens() map[string]string {
 		"nothing": "\x00\x00", "an empty table": table(""), "an empty id": "\x00\x80\x00", "transient": "\x10\x00\x01",
 		"a name twice": table("\x01aV\x01at\x01"), "an order": table("\x01bV\x01aV"),
 		"not UTF-8": table("\x02\xff\x00S\x00\x00\x00\x02\xfe\x00"),
-		"deep": table("\x01d" + deep), "many": table(many.String()),
+		"deep":      table("\x01d" + deep), "many": table(many.String()),
 		"empty strings": "\xc0\x00\x00\x00", "expiration": "\x01\x00\x0899999999",
 		"the id is bytes":       "\x00\x80\x03\xff\x00'",
 		"the year 292277026596": "\x00\x40\x7f\xff\xff\xff\xff\xff\xff\xff",

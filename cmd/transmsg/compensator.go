@@ -100,10 +100,7 @@ func (a *app) compensate(ctx context.Context, o *compensatorOptions) (err error)
 	if err != nil {
 		return err
 	}
-	for _, name := range a.overridden {
-		log.WarnContext(ctx, "an environment variable overrides the settings file", "variable", envName(name),
-			"key", name, "file", a.configFile)
-	}
+	a.tellOverridden(ctx, log)
 	cfg, senderCfg, err := o.configs(a, log)
 	if err != nil {
 		return err
@@ -163,6 +160,14 @@ func (a *app) compensate(ctx context.Context, o *compensatorOptions) (err error)
 	}
 	o.announce(log, store.Label(), &senderCfg, &cfg, web.addr())
 	return serve(ctx, comp, collects, web, log)
+}
+
+// tellOverridden names the settings of the file that the environment overrides.
+func (a *app) tellOverridden(ctx context.Context, log *slog.Logger) {
+	for _, name := range a.overridden {
+		log.WarnContext(ctx, "an environment variable overrides the settings file", "variable", envName(name),
+			"key", name, "file", a.configFile)
+	}
 }
 
 // configs checks the settings by their flags' names before anything is opened.

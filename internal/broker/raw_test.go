@@ -33,11 +33,13 @@ func TestRawPropertiesAreKeptFromTheLibrary(t *testing.T) {
 	}
 	in := bytes.Join([][]byte{
 		frameOf(1, "method"), content(first), frameOf(3, "hello"), frameOf(8, ""), content(second), frameOf(2, "short"),
-		frameOf(1, ""), {1, 0, 0},
+		frameOf(1, ""),
+		{1, 0, 0},
 	}, nil)
 	want := bytes.Join([][]byte{
 		frameOf(1, "method"), content("\x00\x80\x011"), frameOf(3, "hello"), frameOf(8, ""), content("\x00\x80\x012"),
-		frameOf(2, "short"), frameOf(1, ""), {1, 0, 0},
+		frameOf(2, "short"), frameOf(1, ""),
+		{1, 0, 0},
 	}, nil)
 	for name, r := range map[string]io.Reader{
 		"at once": bytes.NewReader(in), "byte by byte": iotest.OneByteReader(bytes.NewReader(in)),

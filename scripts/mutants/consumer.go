@@ -12,7 +12,7 @@ func ofConsumer() []mutant {
 			"\tif why := q.send(d, c); why != nil {\n\t\treturn d.drop(why)\n\t}\n\treturn d.ack(Retried)",
 			"\tgo func() { _ = q.send(d, c) }()\n\treturn d.ack(Retried)",
 			test(consumerPkg, "TestStuckMessageIsGivenBackInTime")),
-		one("consumer/x-death-is-copied", "consumer/copy.go",
+		one("consumer/x-death-is-copied", "model/replay.go",
 			"case \"x-death\", \"x-delivery-count\"", "case \"x-delivery-count\"",
 			test(consumerPkg, "TestK16_FailedMessageClimbsTheLadder")),
 		one("consumer/wide-headers-are-copied", "consumer/copy.go",
@@ -25,11 +25,14 @@ func ofConsumer() []mutant {
 		one("consumer/unavailable-costs-an-attempt", "consumer/work.go",
 			"\tcase answerUnavailable:\n\t\tq.isAway(d, q.away, err.Error())\n\t\treturn q.again(d, 0)\n", "",
 			test(consumerPkg, "TestUnavailableCostsNoAttempt")),
-		{name: "consumer/suspects-among-others", check: test(consumerPkg, "TestK1_OnlyTheKillerIsADeadLetter"), edits: []edit{
-			{"consumer/shift.go", "\tcase d.suspect:\n\t\tq.setAside(d)\n\t\treturn nextAlone, true\n", ""},
-			{"consumer/turn.go", "\tif d.suspect {\n\t\treturn q.turnAlone(d)\n\t}\n", ""},
-			{"consumer/shift.go", "s.alone && !d.suspect && !q.cfg.Ordered", "s.alone && !q.cfg.Ordered"},
-		}},
+		{
+			name: "consumer/suspects-among-others", check: test(consumerPkg, "TestK1_OnlyTheKillerIsADeadLetter"),
+			edits: []edit{
+				{"consumer/shift.go", "\tcase d.suspect:\n\t\tq.setAside(d)\n\t\treturn nextAlone, true\n", ""},
+				{"consumer/turn.go", "\tif d.suspect {\n\t\treturn q.turnAlone(d)\n\t}\n", ""},
+				{"consumer/shift.go", "s.alone && !d.suspect && !q.cfg.Ordered", "s.alone && !q.cfg.Ordered"},
+			},
+		},
 		one("consumer/crashes-without-bound", "consumer/suspect.go",
 			"\tif d.crashes >= q.cfg.MaxCrashes {", "\tif d.crashes >= 100*q.cfg.MaxCrashes {",
 			test(consumerPkg, "TestK1_OnlyTheKillerIsADeadLetter")),

@@ -50,7 +50,8 @@ func TestA2_AnotherLifeOfAnIDIsNotTouched(t *testing.T) {
 }
 
 // TestA2_DeleteGoesByThePrimaryKey: a batch is one statement that reads its own rows, whether its
-// rows share an epoch, as those of one publisher do, or not; and it deletes an id in its own epoch alone, also where another row of the batch has the epoch.
+// rows share an epoch, as those of one publisher do, or not; and it deletes an id in its own epoch
+// alone, also where another row of the batch has the epoch.
 func TestA2_DeleteGoesByThePrimaryKey(t *testing.T) {
 	t.Parallel()
 	eachServer(t, func(t *testing.T, dsn string) {
