@@ -130,12 +130,7 @@ func (a *app) compensate(ctx context.Context, o *compensatorOptions) (err error)
 	if err != nil {
 		return usagef("%w", err)
 	}
-	defer func() {
-		// Everything was drained by Run; closing is a handshake.
-		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
-		defer cancel()
-		err = errors.Join(err, sender.Close(closing))
-	}()
+	defer func() { err = errors.Join(err, closeDrained(ctx, sender)) }()
 	locker, closeLocker, err := o.redis.locker(a, log)
 	if err != nil {
 		return err
@@ -160,6 +155,13 @@ func (a *app) compensate(ctx context.Context, o *compensatorOptions) (err error)
 	}
 	o.announce(log, store.Label(), &senderCfg, &cfg, web.addr())
 	return serve(ctx, comp, collects, web, log)
+}
+
+// closeDrained closes a sender that Run has drained: all that is left is a handshake.
+func closeDrained(ctx context.Context, s *confirms.Sender) error {
+	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+	defer cancel()
+	return s.Close(closing)
 }
 
 // tellOverridden names the settings of the file that the environment overrides.
