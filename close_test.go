@@ -3,6 +3,9 @@ package transmsg_test
 import (
 	"context"
 	"errors"
+	"net/http"
+	"net/http/httptest"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -10,6 +13,7 @@ import (
 	"github.com/transmsg/transmsg"
 	"github.com/transmsg/transmsg/compensator"
 	"github.com/transmsg/transmsg/internal/faultproxy"
+	"github.com/transmsg/transmsg/metrics"
 	"github.com/transmsg/transmsg/model"
 )
 
@@ -90,7 +94,7 @@ func TestCloseWithTheDatabaseDown(t *testing.T) {
 }
 
 // With the broker down at the start messages are stored, and Close has nothing to wait for;
-// a compensator of the same process sends them once it is there.
+// a compensator of the same process sends them once it is there, and its claims are counted.
 func TestOpenWithTheBrokerDown(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -103,13 +107,20 @@ func TestOpenWithTheBrokerDown(t *testing.T) {
 	if rows := w.rows(t); rows != 3 {
 		t.Fatalf("%d rows, want 3", rows)
 	}
-	cfg.Compensate = compensator.Config{Interval: 50 * time.Millisecond}
+	figures, err := metrics.New(metrics.Config{})
+	must(t, err)
+	cfg.Metrics, cfg.Compensate = figures, compensator.Config{Interval: 50 * time.Millisecond}
 	ob = w.open(t, cfg)
 	ids = append(ids, w.publish(t, ob, 2)...)
 	proxy.Refuse(false)
 	eventually(t, "all rows are delivered", func() bool { return w.rows(t) == 0 })
 	must(t, ob.Close(within(t, time.Minute)))
 	w.delivered(t, ids)
+	page := httptest.NewRecorder()
+	figures.Handler().ServeHTTP(page, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	if body := page.Body.String(); !regexp.MustCompile(`(?m)^transmsg_claimed_rows_total [3-5]$`).MatchString(body) {
+		t.Errorf("the compensator's claims are not counted:\n%s", body)
+	}
 }
 
 // A compensator's messages that are out when the time of Close is over are counted too, and its
