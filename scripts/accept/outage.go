@@ -193,14 +193,23 @@ func (o *outage) alarm() (breakIt, mendIt act) {
 		}
 }
 
-// untilBlocked publishes once, since a broker tells a connection that it is
-// blocked only when it next publishes.
+// untilBlocked publishes once for each of the two connections, since a broker tells a connection
+// that it is blocked only when that next publishes. A message with a body then waits behind the
+// alarm; one without a body is complete with its header, is delivered, and blocks the connection.
 func (o *outage) untilBlocked(ctx context.Context) error {
-	if _, err := o.svc.pub.Publish(ctx, model.Message{Exchange: o.exchange}); err != nil {
+	empty := model.Message{Exchange: o.exchange}
+	if _, err := o.svc.pub.Publish(ctx, empty); err != nil {
 		return err
 	}
-	return until(ctx, 10*time.Second, "the service's connection is blocked",
-		func(context.Context) (bool, error) { return !o.svc.sender.Ready(), nil })
+	if err := until(ctx, 10*time.Second, "the service's connection is blocked",
+		func(context.Context) (bool, error) { return !o.svc.sender.Ready(), nil }); err != nil {
+		return err
+	}
+	if _, err := o.svc.pub.Publish(ctx, empty); err != nil {
+		return err
+	}
+	return until(ctx, 30*time.Second, "the compensator has sent the last message before its connection is blocked",
+		o.db.empty)
 }
 
 func (o *outage) run(ctx context.Context, mendIt act) (figures, error) {
