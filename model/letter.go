@@ -73,6 +73,26 @@ type DeadLetter struct {
 	UpdatedAt  int64
 	// Unreplayable says why it cannot be sent again as it is; "" where it can.
 	Unreplayable string
+	// Original is the content as the broker delivered it, where the letter was edited; else nil.
+	Original *LetterContent
+	// ErasedAt is when its content was removed for good, or 0.
+	ErasedAt int64
+	// Became is what became of the last replay, of a letter that is REPLAYED; read alone, never stored.
+	Became Became
+}
+
+// LetterContent is what an edit of a dead letter changes and an erasure removes.
+type LetterContent struct {
+	Properties WireProperties
+	Payload    []byte
+}
+
+// Waiting is the status of a letter that waits for a person: PARKED where it was sent back before.
+func (l *DeadLetter) Waiting() LetterStatus {
+	if l.Replays > 0 {
+		return LetterParked
+	}
+	return LetterOpen
 }
 
 // Rejected is a message as it comes out of a dead-letter queue. Names are any bytes.
@@ -90,7 +110,7 @@ func (r *Rejected) Letter(service string) DeadLetter {
 	v := r.Properties.View()
 	death, died := firstDeath(v.Headers)
 	l := DeadLetter{
-		Queue: r.Source, Exchange: r.Exchange, RoutingKey: r.RoutingKey, Status: LetterOpen, Cause: CauseUnknown,
+		Queue: r.Source, Exchange: r.Exchange, RoutingKey: r.RoutingKey, Cause: CauseUnknown,
 		Service: service, Properties: r.Properties, Payload: r.Body, Size: len(r.Body) + len(r.Properties), Epoch: 1,
 	}
 	if v.HasID {
@@ -117,9 +137,7 @@ func (r *Rejected) Letter(service string) DeadLetter {
 	if l.Parent = h.text(HeaderReplayOf); !isID(l.Parent) {
 		l.Parent = ""
 	}
-	if l.Replays > 0 {
-		l.Status = LetterParked
-	}
+	l.Status = l.Waiting()
 	l.ID = letterID(&l, rejection, ours, death.at)
 	_, err := l.replay(Replay{}, &v)
 	if err != nil {
@@ -165,9 +183,17 @@ func (l *DeadLetter) Again() DeadLetter {
 	return other
 }
 
-// SameLetter reports whether two letters with the same id are one: a later delivery may have further headers.
-func SameLetter(a, b *DeadLetter) bool {
-	return bytes.Equal(a.Payload, b.Payload) && bytes.Equal(a.WireID, b.WireID)
+// SameLetter reports whether what came is the letter that is stored under its id: a later delivery may have further
+// headers, and the stored one may have been edited or erased since the first.
+func SameLetter(stored, came *DeadLetter) bool {
+	payload := stored.Payload
+	switch {
+	case stored.ErasedAt > 0:
+		payload = came.Payload
+	case stored.Original != nil:
+		payload = stored.Original.Payload
+	}
+	return bytes.Equal(payload, came.Payload) && bytes.Equal(stored.WireID, came.WireID)
 }
 
 func isID(s string) bool {

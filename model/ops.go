@@ -43,50 +43,66 @@ type Selection struct {
 
 // WithDefaults returns the selection with its cap set, or says what is wrong with it.
 func (s Selection) WithDefaults() (Selection, error) {
-	if s.Max == 0 {
-		s.Max = DefaultActRows
-	}
 	f := s.Filter
 	f.After, f.Limit = "", 0
-	switch {
-	case s.Max < 1 || s.Max > MaxActRows:
-		return s, fmt.Errorf("selection: Max %d must be 1 to %d", s.Max, MaxActRows)
-	case f.OlderThan < 0:
-		return s, fmt.Errorf("selection: OlderThan %s must not be negative", f.OlderThan)
-	case len(s.IDs) == 0 && f == Filter{}:
-		return s, fmt.Errorf("selection: it names neither ids nor a filter")
+	err := checkSelection(&s.Max, f.OlderThan, len(s.IDs) == 0 && f == Filter{})
+	return s, err
+}
+
+// checkSelection sets the cap of a selection, or says what is wrong with it. empty says that it names nothing.
+func checkSelection(most *int, olderThan time.Duration, empty bool) error {
+	if *most == 0 {
+		*most = DefaultActRows
 	}
-	return s, nil
+	switch {
+	case *most < 1 || *most > MaxActRows:
+		return fmt.Errorf("selection: Max %d must be 1 to %d", *most, MaxActRows)
+	case olderThan < 0:
+		return fmt.Errorf("selection: OlderThan %s must not be negative", olderThan)
+	case empty:
+		return fmt.Errorf("selection: it names neither ids nor a filter")
+	}
+	return nil
 }
 
 // String describes the selection for the history, such as
 // `service="orders" status="DEAD" older=1h0m0s` or `3 ids`.
 func (s Selection) String() string {
-	var parts []string
-	if n := len(s.IDs); n > 0 {
-		parts = append(parts, fmt.Sprintf("%d ids", n))
-	}
 	f := &s.Filter
-	for _, p := range [...]struct{ name, value string }{
+	var also []string
+	if f.Exhausted {
+		also = append(also, "exhausted")
+	}
+	if f.Early {
+		also = append(also, "early")
+	}
+	return describe(len(s.IDs), f.OlderThan, []part{
 		{"service", f.Service},
 		{"status", string(f.Status)},
 		{"exchange", f.Exchange},
 		{"routing_key", f.RoutingKey},
 		{"code", string(f.Code)},
 		{"key", f.Key},
-	} {
-		if p.value != "" {
-			parts = append(parts, fmt.Sprintf("%s=%q", p.name, p.value))
+	}, also...)
+}
+
+// part is one condition of a filter by its name; an empty value is none.
+type part struct{ name, value string }
+
+// describe is a selection in words for the history.
+func describe(ids int, olderThan time.Duration, conditions []part, also ...string) string {
+	var parts []string
+	if ids > 0 {
+		parts = append(parts, fmt.Sprintf("%d ids", ids))
+	}
+	for _, c := range conditions {
+		if c.value != "" {
+			parts = append(parts, fmt.Sprintf("%s=%q", c.name, c.value))
 		}
 	}
-	if f.Exhausted {
-		parts = append(parts, "exhausted")
-	}
-	if f.Early {
-		parts = append(parts, "early")
-	}
-	if f.OlderThan > 0 {
-		parts = append(parts, "older="+f.OlderThan.String())
+	parts = append(parts, also...)
+	if olderThan > 0 {
+		parts = append(parts, "older="+olderThan.String())
 	}
 	return strings.Join(parts, " ")
 }

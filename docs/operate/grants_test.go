@@ -220,7 +220,41 @@ func TestRolesCanDoTheirWork(t *testing.T) {
 		}
 		w.exec(w.as("operator"), "UPDATE trans_message SET status = 'READY', epoch = epoch + 1;\n"+
 			"DELETE FROM trans_message WHERE status = 'DEAD'")
+		repairLettersAs(t, w)
 	})
+}
+
+// repairLettersAs collects dead letters as the compensator, sends one back as the operator, erases and reads it, and
+// purges.
+func repairLettersAs(t *testing.T, w *world) {
+	t.Helper()
+	ctx, collector, operator := t.Context(), w.open("compensator", gormstore.Options{}), w.open("operator",
+		gormstore.Options{})
+	m := model.Message{ID: model.NewID()}
+	r := model.Rejected{Source: "q", Properties: model.EncodeWire(&m), Body: []byte("x")}
+	l := r.Letter("shop")
+	must(t, "collect", collector.Collect(ctx, []model.DeadLetter{l}))
+	a := model.LetterAct{LetterSelection: model.LetterSelection{IDs: []string{l.ID}}, Actor: "ann"}
+	body := []byte("y")
+	must(t, "edit a dead letter", operator.EditLetter(ctx, l.ID, model.LetterEdit{Body: &body, Actor: "ann"}))
+	n, _, err := operator.ReplayLetters(ctx, a, model.LetterReplay{})
+	must(t, "replay a dead letter", err)
+	if n != 1 {
+		t.Errorf("replayed %d dead letters, want 1", n)
+	}
+	_, err = operator.LetterGroups(ctx, model.LetterFilter{Status: model.LetterReplayed})
+	must(t, "groups of dead letters", err)
+	_, err = operator.EraseLetters(ctx, a)
+	must(t, "erase a dead letter", err)
+	_, err = operator.ImportLetters(ctx, []model.DeadLetter{{
+		ID: model.NewID(), Status: model.LetterOpen,
+		CreatedAt: 1,
+	}}, "ann")
+	must(t, "import a dead letter", err)
+	_, _, _, err = w.open("viewer", gormstore.Options{}).Letter(ctx, l.ID)
+	must(t, "show a dead letter", err)
+	_, err = collector.PurgeLetters(ctx, time.Millisecond, 10)
+	must(t, "purge dead letters", err)
 }
 
 // appendAsApp stores a message in a transaction of the service, as publisher.Tx does.
@@ -374,7 +408,7 @@ func TestRolesCanDoNoMore(t *testing.T) {
 			"publisher":   {drop, alter, orders, forge, forget, schema},
 			"consumer":    {drop, alter, orders, body, forge, forget, "DELETE FROM trans_inbox", doneBefore, schema},
 			"compensator": {drop, alter, orders, forge, doneBefore, schema},
-			"operator":    {drop, alter, orders, forge, forget, schema},
+			"operator":    {drop, alter, orders, forge, forget, "DELETE FROM trans_dead_letter", schema},
 			"viewer":      {drop, alter, orders, forge, forget, change, "DELETE FROM trans_message", schema},
 			"migrator":    {orders},
 		} {

@@ -18,8 +18,13 @@ const (
 	letterHead = "id, message_id, CASE WHEN message_id IS NULL THEN 0 ELSE 1 END, queue_name, exchange_name, " +
 		"key_name, status, cause, error, count, attempts, service, message_key, size, first_at, last_at, replays, " +
 		"parent, version, epoch, replayed_at, replay_id, claimed_by, " +
-		"alert_at, created_at, updated_at, unreplayable"
-	letterColumns = letterHead + ", properties, payload"
+		"alert_at, created_at, updated_at, unreplayable, erased_at, " +
+		"CASE WHEN original_properties IS NULL THEN 0 ELSE 1 END"
+	letterColumns = letterHead + ", properties, payload, original_properties, original_payload"
+	// letterInsertColumns are those of appendLetterArgs.
+	letterInsertColumns = "id, message_id, queue, exchange, routing_key, queue_name, exchange_name, key_name, " +
+		"status, reason, cause, error, count, attempts, service, message_key, properties, payload, size, " +
+		"first_at, last_at, replays, parent, epoch, unreplayable, claimed_by"
 )
 
 // Collect stores dead letters and passes over those that are there: a rejection is stored once. Where its
@@ -151,11 +156,9 @@ func (s *Store) letterInsert(part []model.DeadLetter) (query string, args []any)
 	if s.d.name != dialectMySQL {
 		conflict = " ON CONFLICT (id) DO NOTHING"
 	}
-	query = "INSERT INTO " + s.sql.letters + " (id, message_id, queue, exchange, routing_key, queue_name, " +
-		"exchange_name, key_name, status, reason, cause, error, count, attempts, service, message_key, properties, " +
-		"payload, size, " +
-		"first_at, last_at, replays, parent, epoch, unreplayable, claimed_by, version, alert_at, created_at, " +
-		"updated_at) VALUES " + strings.TrimSuffix(strings.Repeat(tuple, len(part)), ",") + conflict
+	query = "INSERT INTO " + s.sql.letters + " (" + letterInsertColumns +
+		", version, alert_at, created_at, updated_at) " +
+		"VALUES " + strings.TrimSuffix(strings.Repeat(tuple, len(part)), ",") + conflict
 	return s.d.bind(query), args
 }
 
@@ -173,13 +176,17 @@ func appendLetterArgs(args []any, l *model.DeadLetter) []any {
 // scanLetterHead reads letterHead, and more where the query asks for more.
 func scanLetterHead(r scanner, l *model.DeadLetter, more ...any) error {
 	var queue, exchange, key []byte
-	var hasID bool
+	var hasID, edited bool
 	err := r.Scan(append([]any{
 		&l.ID, &l.WireID, &hasID, &queue, &exchange, &key, &l.Status, &l.Cause, &l.Text, &l.Count, &l.Attempts,
 		&l.Service, &l.Key, &l.Size, &l.FirstAt, &l.LastAt, &l.Replays, &l.Parent, &l.Version, &l.Epoch, &l.ReplayedAt,
 		&l.ReplayID,
-		&l.ClaimedBy, &l.AlertAt, &l.CreatedAt, &l.UpdatedAt, &l.Unreplayable,
+		&l.ClaimedBy, &l.AlertAt, &l.CreatedAt, &l.UpdatedAt, &l.Unreplayable, &l.ErasedAt,
+		&edited,
 	}, more...)...)
+	if edited {
+		l.Original = &model.LetterContent{}
+	}
 	if hasID && l.WireID == nil { // SQLite's driver reads an empty one so
 		l.WireID = []byte{}
 	}
@@ -192,9 +199,12 @@ func scanLetterOnly(r scanner, l *model.DeadLetter) error { return scanLetterHea
 
 // scanLetter reads letterColumns.
 func scanLetter(r scanner, l *model.DeadLetter) error {
-	var properties []byte
-	err := scanLetterHead(r, l, &properties, &l.Payload)
+	var properties, oldProperties, oldPayload []byte
+	err := scanLetterHead(r, l, &properties, &l.Payload, &oldProperties, &oldPayload)
 	l.Properties = properties
+	if l.Original != nil {
+		l.Original = &model.LetterContent{Properties: oldProperties, Payload: oldPayload}
+	}
 	return err
 }
 
@@ -210,9 +220,12 @@ func (s *Store) Letter(ctx context.Context, id string) (
 		return l, nil, nil, s.wrap("show dead letter", err)
 	}
 	if events, err = s.eventsOf(ctx, id); err == nil {
-		rows, queryErr := s.db.QueryContext(ctx, s.d.bind("SELECT "+letterHead+" FROM "+s.sql.letters+
-			" WHERE parent = ? ORDER BY created_at DESC, id LIMIT 100"), id)
-		children, err = collect(rows, queryErr, scanLetterOnly)
+		children, err = s.letterHeads(ctx, "parent = ? ORDER BY created_at DESC, id LIMIT 100", []any{id})
+	}
+	if err == nil && !gone {
+		one := []model.DeadLetter{l}
+		err = s.addBecame(ctx, one)
+		l.Became = one[0].Became
 	}
 	if err == nil && gone {
 		err = fmt.Errorf("id %.80q: %w", id, model.ErrNotFound)

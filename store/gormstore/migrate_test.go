@@ -197,6 +197,7 @@ func withoutLetterColumns(dialect string) (stmts []string) {
 	for _, column := range []string{
 		"status", "queue_name", "exchange_name", "key_name", "cause", "error", "attempts", "service", "message_key",
 		"version", "epoch", "parent", "replay_id", "claimed_by", "alert_at", "unreplayable",
+		"original_properties", "original_payload", "erased_at",
 	} {
 		stmts = append(stmts, "ALTER TABLE trans_dead_letter DROP COLUMN "+column)
 	}

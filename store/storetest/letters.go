@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
@@ -14,12 +15,21 @@ import (
 	"github.com/transmsg/transmsg/model"
 )
 
-// Letters is what keeps dead letters.
+// Letters is what keeps dead letters, beside messages.
 type Letters interface {
+	Store
 	Collect(ctx context.Context, letters []model.DeadLetter) error
 	Letter(ctx context.Context, id string) (model.DeadLetter, []model.Event, []model.DeadLetter, error)
-	MaxBody() int
-	Now(context.Context) (int64, error)
+	ListLetters(context.Context, model.LetterFilter) ([]model.DeadLetter, error)
+	SelectLetters(context.Context, model.LetterSelection, time.Duration) (model.LetterPreview, error)
+	LetterGroups(context.Context, model.LetterFilter) ([]model.LetterGroup, error)
+	ReplayLetters(context.Context, model.LetterAct, model.LetterReplay) (int, []model.LetterRefusal, error)
+	DiscardLetters(context.Context, model.LetterAct) (int, error)
+	EraseLetters(context.Context, model.LetterAct) (int, error)
+	EditLetter(ctx context.Context, id string, e model.LetterEdit) error
+	ExportLetters(context.Context, model.LetterSelection, func(model.DeadLetter) error) error
+	ImportLetters(ctx context.Context, letters []model.DeadLetter, actor string) (int, error)
+	PurgeLetters(ctx context.Context, olderThan time.Duration, limit int) (int, error)
 }
 
 // RunLetters runs the dead letters' part of the suite. open returns an empty store of its own for each call and closes
@@ -29,7 +39,12 @@ func RunLetters(t *testing.T, open func(t *testing.T) Letters) {
 	for name, test := range map[string]func(*testing.T, Letters){
 		"CollectKeepsEveryByte": testCollectBytes, "CollectOnce": testCollectOnce,
 		"CollectWithoutIDMergesNothing": testCollectNoID, "CollectIsConcurrent": testCollectAtOnce,
-		"CollectRefusesTooLarge": testCollectLarge,
+		"CollectRefusesTooLarge": testCollectLarge, "CollectKnowsEditedAndErased": testCollectChanged,
+		"LettersList": testLettersList, "LettersSelect": testLettersSelect, "LetterReplay": testLetterReplay,
+		"LetterReplayIsOnce": testLetterReplayOnce, "LetterReplayRefuses": testLetterReplayRefuses,
+		"LetterLineage": testLetterLineage, "LetterBecame": testLetterBecame, "LettersDiscard": testLettersDiscard,
+		"LetterEdit": testLetterEdit, "LettersErase": testLettersErase, "LettersExportImport": testLettersExportImport,
+		"LettersPurge": testLettersPurge,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -1,6 +1,7 @@
 -- +goose Up
 -- Dead letters of consumers. Names are kept as bytes, as the broker has them; queue, exchange and routing_key are the
 -- same for people to read. parent and replay_id are for following one message: what it was sent back from, and as what.
+-- original_properties and original_payload are the content as it came, where it was edited.
 -- INSTANT, or refused: the table is never copied or locked under traffic. A second run finds the
 -- columns: MySQL has no ADD COLUMN IF NOT EXISTS, and the statement is applied as a whole or not at all.
 SET @ddl = (
@@ -21,6 +22,9 @@ SET @ddl = (
     ADD COLUMN claimed_by VARCHAR(64) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL DEFAULT '''',
     ADD COLUMN alert_at BIGINT NOT NULL DEFAULT 0,
     ADD COLUMN unreplayable VARCHAR(1024) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL DEFAULT '''',
+    ADD COLUMN original_properties MEDIUMBLOB NULL,
+    ADD COLUMN original_payload LONGBLOB NULL,
+    ADD COLUMN erased_at BIGINT NOT NULL DEFAULT 0,
     ALGORITHM=INSTANT')
   FROM information_schema.columns
   WHERE table_schema = DATABASE() AND table_name = '{{prefix}}trans_dead_letter' AND column_name = 'queue_name'
