@@ -57,8 +57,9 @@ lint() {
 }
 
 # tests runs go test with a temp folder of the run's own, so that every leftover can be seen and named. Two packages
-# at a time: the private servers are heavier than the tests.
-tests() { TMPDIR=$run_dir go test -race -shuffle=on -p 2 -timeout 15m "$@"; }
+# at a time: the private servers are heavier than the tests. Four tests of a package at a time, whatever the machine:
+# the longest wait for servers, and hold no processor meanwhile.
+tests() { TMPDIR=$run_dir go test -race -shuffle=on -p 2 -parallel 4 -timeout 15m "$@"; }
 
 # bench_module checks the comparison with peers, a module of its own so that its peers are nobody's dependencies.
 bench_module() { (cd scripts/bench && go vet . && TMPDIR=$run_dir go test .); }
@@ -114,6 +115,7 @@ step "lint" lint "$@"
 step "import graph" scripts/depguard-check.sh
 step "go test" tests "$@"
 step "bench module" bench_module
+step "other version" scripts/other-version.sh
 step "nothing left over" nothing_left
 
 if ((${#failed[@]})); then
