@@ -95,6 +95,16 @@ func (l *DeadLetter) Waiting() LetterStatus {
 	return LetterOpen
 }
 
+// Code is the cause as the code of an event, which is ASCII; [CodeOther] for any other.
+func (l *DeadLetter) Code() CauseCode {
+	for i := range len(l.Cause) {
+		if l.Cause[i] >= utf8.RuneSelf {
+			return CodeOther
+		}
+	}
+	return CauseCode(l.Cause)
+}
+
 // Rejected is a message as it comes out of a dead-letter queue. Names are any bytes.
 type Rejected struct {
 	// Source is the dead-letter queue.

@@ -121,9 +121,14 @@ type LetterPreview struct {
 	Causes []LetterCount
 	// Samples are the first few by id, without content.
 	Samples []DeadLetter
+	// Routes are the different exchanges and routing keys of their publishers, in the order of ids.
+	Routes []LetterRoute
 	// Others counts by status, of a selection with ids, those letters that have one of the ids and do not match.
 	Others map[LetterStatus]int
 }
+
+// LetterRoute is an exchange and a routing key, with the first letter that has them.
+type LetterRoute struct{ Exchange, RoutingKey, SampleID string }
 
 // LetterCount is the number of letters with one status, queue and cause.
 type LetterCount struct {

@@ -4,9 +4,9 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/transmsg/transmsg/model"
 	"github.com/transmsg/transmsg/store/gormstore"
@@ -15,36 +15,35 @@ import (
 // defaultReplayRate is what a broker in trouble until a moment ago can be asked for.
 const defaultReplayRate = 200
 
-// actOptions are the flags that replay and discard share.
+// actOptions are the flags of verbs that change many rows.
 type actOptions struct {
 	store  storeOptions
-	which  selectionFlags
 	actor  actorFlags
 	api    managementOptions // of verbs that send
 	reason string
 	yes    bool
 }
 
-func (o *actOptions) bind(cmd *cobra.Command, statuses string) {
-	fs := cmd.Flags()
+func (o *actOptions) bindCommon(fs *pflag.FlagSet) {
 	o.store.bind(fs, "required")
-	o.which.bind(fs, statuses)
 	o.actor.bind(fs)
 	fs.StringVar(&o.reason, "reason", "", "why, kept in the history")
 	fs.BoolVar(&o.yes, "yes", false, "do it, instead of showing what would be done")
 }
 
-// act is one of the verbs that change many messages.
-type act struct {
-	verb, past string
-	do         func(context.Context, *gormstore.Store, model.OperatorAct) (int, error)
-	// matchAfter says that messages match afterwards too: only --max leaves some out.
-	matchAfter bool
-	sends      bool // the messages are sent again
+// messageActOptions are those of messages.
+type messageActOptions struct {
+	actOptions
+	which selectionFlags
+}
+
+func (o *messageActOptions) bind(cmd *cobra.Command, statuses string) {
+	o.which.bind(cmd.Flags(), statuses)
+	o.bindCommon(cmd.Flags())
 }
 
 func (a *app) replayCommand() *cobra.Command {
-	var o actOptions
+	var o messageActOptions
 	var rate float64
 	cmd := &cobra.Command{
 		Use:   "replay [ID...]",
@@ -76,19 +75,18 @@ func (a *app) replayCommand() *cobra.Command {
 		default:
 			sel.Filter.Status = model.Dead
 		}
-		return a.act(ctx, cmd, &o, sel, act{
-			"replay", "replayed",
-			func(ctx context.Context, s *gormstore.Store, what model.OperatorAct) (int, error) {
+		return a.act(ctx, cmd, &o.actOptions, act{
+			verb: "replay", past: "replayed", sends: true,
+			rows: &messageRows{sel, func(ctx context.Context, s *gormstore.Store, what model.OperatorAct) (int, error) {
 				return s.Replay(ctx, what, rate)
-			},
-			false, true,
+			}},
 		})
 	})
 	return cmd
 }
 
 func (a *app) discardCommand() *cobra.Command {
-	var o actOptions
+	var o messageActOptions
 	cmd := &cobra.Command{
 		Use:   "discard [ID...]",
 		Short: "Delete messages that must not be sent any more",
@@ -107,86 +105,47 @@ func (a *app) discardCommand() *cobra.Command {
 		if sel.Filter.Status == "" {
 			sel.Filter.Status = model.Dead
 		}
-		return a.act(ctx, cmd, &o, sel, act{
-			"discard", "discarded",
-			func(ctx context.Context, s *gormstore.Store, what model.OperatorAct) (int, error) {
+		return a.act(ctx, cmd, &o.actOptions, act{
+			verb: "discard", past: "discarded",
+			rows: &messageRows{sel, func(ctx context.Context, s *gormstore.Store, what model.OperatorAct) (int, error) {
 				return s.Discard(ctx, what)
-			},
-			false, false,
+			}},
 		})
 	})
 	return cmd
 }
 
-// act shows what would be done, or does it with --yes.
-func (a *app) act(ctx context.Context, cmd *cobra.Command, o *actOptions, sel model.Selection, do act) error {
-	actor, err := o.actor.name()
-	if err != nil {
-		return err
-	}
-	var r *reaches
-	if do.sends {
-		routes, closed, err := o.api.routes(a)
-		if err != nil {
-			return err
-		}
-		defer closed()
-		r = &reaches{routes: routes}
-	}
-	s, err := a.openStore(ctx, &o.store, nil)
-	if err != nil {
-		return err
-	}
-	defer s.Close()
-	if r != nil {
-		r.store = s
-	}
-	if !o.yes {
-		return a.previewAct(ctx, s, sel, do, a.repeated(cmd, "--yes"), r)
-	}
-	return a.applyAct(ctx, s, sel, o, actor, do, r)
+// messageRows are the messages of an act.
+type messageRows struct {
+	sel   model.Selection
+	apply func(context.Context, *gormstore.Store, model.OperatorAct) (int, error)
 }
 
-// applyAct does it and says what became of it.
-func (a *app) applyAct(
-	ctx context.Context, s *gormstore.Store, sel model.Selection, o *actOptions, actor string, do act, r *reaches,
-) error {
-	p, groups, err := selected(ctx, s, sel)
-	if err != nil {
-		return err
-	}
-	reach, more := r.of(ctx, &p, groups) // later the messages may be gone
-	what := model.OperatorAct{Selection: sel, Actor: actor, Reason: o.reason}
-	progress := newProgress(a, do.past)
-	what.Progress = progress.set
-	n, err := do.do(ctx, s, what)
-	progress.close()
-	if err != nil {
-		// What was done so far is committed; a repeat does the rest.
-		return fmt.Errorf("%w\n%s %s before that; run the command again for the rest", err, count(n), do.past)
-	}
-	left, err := s.Select(ctx, sel)
-	if err != nil {
-		return fmt.Errorf("%s %s; count the rest: %w", count(n), do.past, err)
-	}
-	if do.matchAfter && n < sel.Max {
-		left.Rows = 0
-	}
-	if a.jsonOut {
-		return printJSON(a.stdout, jsonAct{do.verb, true, n, left.Rows > 0, actor, o.reason, reach})
-	}
-	fmt.Fprintf(a.stdout, "%s %s as %s\n", count(n), do.past, actor)
-	if warning := copies(reach, more); warning != "" && n > 0 {
-		fmt.Fprintf(a.stderr, "%s\n", warning)
-		printReach(a.stderr, reach, more)
-	}
-	if ids := len(sel.IDs); n < ids {
-		fmt.Fprintf(a.stderr, "%d of the %d ids: no such message in this state; see transmsg messages show ID\n",
-			ids-n, ids)
-	} else if left.Rows > 0 {
-		fmt.Fprintln(a.stderr, "more messages match: run the command again")
+func (m *messageRows) noun() string { return message }
+func (m *messageRows) given() int   { return len(m.sel.IDs) }
+func (m *messageRows) most() int    { return m.sel.Max }
+
+func (m *messageRows) left(ctx context.Context, s *gormstore.Store) (int, error) {
+	p, err := s.Select(ctx, m.sel)
+	return p.Rows, err
+}
+
+func (m *messageRows) do(
+	ctx context.Context, s *gormstore.Store, actor, reason string, progress func(int),
+) (int, error) {
+	return m.apply(ctx, s, model.OperatorAct{Selection: m.sel, Actor: actor, Reason: reason, Progress: progress})
+}
+
+func (m *messageRows) notes(n int) []string {
+	if ids := len(m.sel.IDs); n < ids {
+		return []string{missing(ids-n, ids)}
 	}
 	return nil
+}
+
+// missing says of ids that have no message.
+func missing(n, ids int) string {
+	return fmt.Sprintf("%d of the %d ids: no such message in this state; see transmsg messages show ID", n, ids)
 }
 
 // jsonAct is the documented result of replay, discard and edit with --yes.
@@ -200,35 +159,6 @@ type jsonAct struct {
 	Reach    []jsonReach `json:"reach"` // of replay and retry
 }
 
-// count is such as "1 message" or "12 messages".
-func count(n int) string {
-	if n == 1 {
-		return "1 message"
-	}
-	return fmt.Sprintf("%d messages", n)
-}
-
-// repeated is the command line of this run with more arguments, for a shell. The password
-// in --store or --management is replaced.
-func (a *app) repeated(cmd *cobra.Command, more ...string) string {
-	words := strings.Fields(cmd.CommandPath())
-	for _, w := range cmd.Flags().Args() {
-		words = append(words, shellWord(w))
-	}
-	for i, w := range a.given {
-		if i > 0 && (a.given[i-1] == "--store" || a.given[i-1] == "--management") {
-			w = a.secrets.inURLs(w)
-		}
-		words = append(words, shellWord(w))
-	}
-	return strings.Join(append(words, more...), " ")
-}
-
-// shellWord quotes s for a shell where it needs it.
-func shellWord(s string) string {
-	const plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_=./:,@%+"
-	if s != "" && strings.Trim(s, plain) == "" {
-		return s
-	}
-	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+func (m *messageRows) result(do *act, n int, more bool, actor, reason string, found seen) any {
+	return jsonAct{do.verb, true, n, more, actor, reason, found.(*messagesSeen).routes}
 }

@@ -128,7 +128,7 @@ func (a *app) export(ctx context.Context, s *gormstore.Store, sel model.Selectio
 	}
 	out := bufio.NewWriterSize(a.stdout, 64<<10)
 	n := 0
-	p := newProgress(a, "exported")
+	p := newProgress(a, message, "exported")
 	defer p.close()
 	for _, sel := range selections {
 		if err := s.Export(ctx, sel, func(t model.TransMessage) error {

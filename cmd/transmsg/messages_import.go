@@ -72,7 +72,7 @@ type jsonImport struct {
 }
 
 func (a *app) importRows(ctx context.Context, s *gormstore.Store, lines *lineReader, actor string) error {
-	p := newProgress(a, "imported")
+	p := newProgress(a, message, "imported")
 	defer p.close()
 	imported, read := 0, 0
 	for end := false; !end; {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/transmsg/transmsg/model"
 )
@@ -34,8 +35,7 @@ func (a *app) listCommand() *cobra.Command {
 	fs := cmd.Flags()
 	store.bind(fs, "required")
 	flags.bind(fs, "default both")
-	fs.IntVar(&limit, "limit", defaultLimit, fmt.Sprintf("at most this many, 1 to %d", maxLimit))
-	fs.StringVar(&after, "after", "", "only with ids above this one: the last `id` of the page before")
+	bindPage(fs, &limit, &after)
 	cmd.RunE = a.verb(func(ctx context.Context, _ []string) error {
 		f, err := flags.filter()
 		if err != nil {
@@ -52,6 +52,12 @@ func (a *app) listCommand() *cobra.Command {
 		return a.list(ctx, s, f)
 	})
 	return cmd
+}
+
+// bindPage adds the flags of a listing's pages.
+func bindPage(fs *pflag.FlagSet, limit *int, after *string) {
+	fs.IntVar(limit, "limit", defaultLimit, fmt.Sprintf("at most this many, 1 to %d", maxLimit))
+	fs.StringVar(after, "after", "", "only with ids above this one: the last `id` of the page before")
 }
 
 // lister is what list reads.

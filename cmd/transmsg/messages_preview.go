@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 
 	"github.com/transmsg/transmsg/model"
 	"github.com/transmsg/transmsg/store/gormstore"
@@ -33,34 +34,28 @@ type jsonCause struct {
 	Messages int    `json:"messages"`
 }
 
-// previewAct shows what an act would touch and the command that does it.
-func (a *app) previewAct(
-	ctx context.Context, s *gormstore.Store, sel model.Selection, do act, command string, r *reaches,
-) error {
-	p, groups, err := selected(ctx, s, sel)
-	if err != nil {
-		return err
-	}
-	reach, more := r.of(ctx, &p, groups)
-	if a.jsonOut {
-		return printJSON(a.stdout, previewJSON(&p, groups, do, command, reach, more))
-	}
-	now, err := s.Now(ctx)
-	if err != nil {
-		return err
-	}
-	if err := a.printPreview(&p, groups, sel, do, now); err != nil {
-		return err
-	}
-	if warning := copies(reach, more); warning != "" && p.Rows > 0 {
-		fmt.Fprintf(a.stdout, "\nWarning: %s\n", warning)
-		printReach(a.stdout, reach, more)
-	}
-	if p.Rows > 0 {
-		fmt.Fprintf(a.stdout, "\nNothing was changed. To %s:\n  %s\n", do.verb, command)
-	}
-	return nil
+// messagesSeen is what an act on messages would touch.
+type messagesSeen struct {
+	model.Preview
+	groups []model.Group
+	ids    int
+	routes []jsonReach
+	more   bool // there may be routes that were not looked at
 }
+
+func (m *messageRows) look(ctx context.Context, s *gormstore.Store, r *reaches) (seen, error) {
+	p, groups, err := selected(ctx, s, m.sel)
+	if err != nil {
+		return nil, err
+	}
+	found := &messagesSeen{Preview: p, groups: groups, ids: len(m.sel.IDs)}
+	found.routes, found.more = r.of(ctx, &p, groups, messageHeaders(s))
+	return found, nil
+}
+
+func (p *messagesSeen) rows() int         { return p.Rows }
+func (p *messagesSeen) warning() string   { return copies(p.routes, p.more) }
+func (p *messagesSeen) reach(w io.Writer) { printReach(w, p.routes, p.more) }
 
 // selected is what a selection holds, and its groups where it has no ids: groups go by the
 // filter alone.
@@ -76,19 +71,17 @@ func selected(
 	return p, groups, err
 }
 
-func previewJSON(
-	p *model.Preview, groups []model.Group, do act, command string, reach []jsonReach, more bool,
-) jsonPreview {
+func (p *messagesSeen) preview(do *act, command string) any {
 	out := jsonPreview{
 		Verb: do.verb, Messages: p.Rows, More: p.More, Bytes: p.Bytes, Leased: p.Leased,
 		Causes: []jsonCause{}, Groups: []jsonGroup{}, Samples: []jsonRow{}, Command: command,
-		Warning: copies(reach, more), Reach: reach,
+		Warning: p.warning(), Reach: p.routes,
 	}
 	for _, c := range p.Causes {
 		out.Causes = append(out.Causes, jsonCause{string(c.Status), string(c.Code), c.Rows})
 	}
-	for i := range groups {
-		out.Groups = append(out.Groups, groupJSON(&groups[i]))
+	for i := range p.groups {
+		out.Groups = append(out.Groups, groupJSON(&p.groups[i]))
 	}
 	for i := range p.Samples {
 		out.Samples = append(out.Samples, rowJSON(&p.Samples[i]))
@@ -96,12 +89,9 @@ func previewJSON(
 	return out
 }
 
-func (a *app) printPreview(
-	p *model.Preview, groups []model.Group, sel model.Selection, do act, now int64,
-) error {
-	if ids := len(sel.IDs); p.Rows < ids {
-		fmt.Fprintf(a.stderr, "%d of the %d ids: no such message in this state; see transmsg messages show ID\n",
-			ids-p.Rows, ids)
+func (p *messagesSeen) show(a *app, do *act, now int64) error {
+	if p.Rows < p.ids {
+		fmt.Fprintln(a.stderr, missing(p.ids-p.Rows, p.ids))
 	}
 	if p.Rows == 0 {
 		fmt.Fprintf(a.stdout, "nothing to %s: no message matches\n", do.verb)
@@ -115,8 +105,8 @@ func (a *app) printPreview(
 		fmt.Fprintf(a.stdout, "%d of them are being sent at the moment and would stay\n", p.Leased)
 	}
 	fmt.Fprintln(a.stdout)
-	if len(groups) > 0 {
-		if err := printGroups(a.stdout, groups, now); err != nil {
+	if len(p.groups) > 0 {
+		if err := printGroups(a.stdout, p.groups, now); err != nil {
 			return err
 		}
 	} else {

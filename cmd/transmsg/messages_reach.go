@@ -12,9 +12,11 @@ import (
 
 // reaches is how verbs learn which queues messages would reach. Nil is for those that send none.
 type reaches struct {
-	store  *gormstore.Store
 	routes *management.Routes // nil without --management
 }
+
+// headersOf reads the headers of a stored message, or of a dead letter, by its id.
+type headersOf func(ctx context.Context, id string) (map[string]any, error)
 
 // jsonReach is the documented form of where the messages of one route would go.
 type jsonReach struct {
@@ -30,13 +32,13 @@ type jsonReach struct {
 const unasked = "unknown: AMQP does not tell; give --management, or see rabbitmqctl list_bindings"
 
 // route says where a message with this id, exchange and routing key would go.
-func (r *reaches) route(ctx context.Context, exchange, key, id string) jsonReach {
+func (r *reaches) route(ctx context.Context, exchange, key, id string, headers headersOf) jsonReach {
 	out := jsonReach{Exchange: exchange, RoutingKey: key, Names: []string{}}
 	if r.routes == nil {
 		out.Text = unasked
 		return out
 	}
-	found := r.routes.Reach(ctx, exchange, key, func() (map[string]any, error) { return r.headers(ctx, id) })
+	found := r.routes.Reach(ctx, exchange, key, func() (map[string]any, error) { return headers(ctx, id) })
 	out.Text = found.String()
 	out.Names = append(out.Names, found.Queues...)
 	if len(found.Unknown) == 0 {
@@ -50,20 +52,24 @@ func (r *reaches) route(ctx context.Context, exchange, key, id string) jsonReach
 	return out
 }
 
-// headers are a stored message's.
-func (r *reaches) headers(ctx context.Context, id string) (map[string]any, error) {
-	row, _, err := r.store.Show(ctx, id)
-	if err != nil {
-		return nil, err
+// messageHeaders are those of stored messages.
+func messageHeaders(s *gormstore.Store) headersOf {
+	return func(ctx context.Context, id string) (map[string]any, error) {
+		row, _, err := s.Show(ctx, id)
+		if err != nil {
+			return nil, err
+		}
+		m, err := row.Message()
+		return m.Headers, err
 	}
-	m, err := row.Message()
-	return m.Headers, err
 }
 
 // of says where the messages of a selection would go, and whether there may be routes that were
 // not looked at. Messages for the default exchange, which go to the one queue that they name,
 // are left out.
-func (r *reaches) of(ctx context.Context, p *model.Preview, groups []model.Group) (list []jsonReach, more bool) {
+func (r *reaches) of(
+	ctx context.Context, p *model.Preview, groups []model.Group, headers headersOf,
+) (list []jsonReach, more bool) {
 	list = []jsonReach{}
 	if r == nil {
 		return list, false
@@ -72,7 +78,7 @@ func (r *reaches) of(ctx context.Context, p *model.Preview, groups []model.Group
 	add := func(exchange, key, id string) {
 		if route := [2]string{exchange, key}; exchange != "" && !seen[route] {
 			seen[route] = true
-			list = append(list, r.route(ctx, exchange, key, id))
+			list = append(list, r.route(ctx, exchange, key, id, headers))
 		}
 	}
 	for i := range groups {

@@ -11,7 +11,7 @@ import (
 )
 
 func (a *app) retryCommand() *cobra.Command {
-	var o actOptions
+	var o messageActOptions
 	var rate float64
 	var early bool
 	cmd := &cobra.Command{
@@ -41,12 +41,11 @@ func (a *app) retryCommand() *cobra.Command {
 			return usagef("--status DEAD: only READY messages are retried; for DEAD ones: transmsg messages replay")
 		}
 		sel.Filter.Status, sel.Filter.Waiting, sel.Filter.Early = model.Ready, true, early
-		return a.act(ctx, cmd, &o, sel, act{
-			"retry", "retried",
-			func(ctx context.Context, s *gormstore.Store, what model.OperatorAct) (int, error) {
+		return a.act(ctx, cmd, &o.actOptions, act{
+			verb: "retry", past: "retried", matchAfter: rate > 0, sends: true,
+			rows: &messageRows{sel, func(ctx context.Context, s *gormstore.Store, what model.OperatorAct) (int, error) {
 				return s.Retry(ctx, what, rate)
-			},
-			rate > 0, true,
+			}},
 		})
 	})
 	return cmd

@@ -59,7 +59,7 @@ func (a *app) showCommand() *cobra.Command {
 		}
 		var reach *jsonReach
 		if row.Exchange != "" {
-			where := (&reaches{s, routes}).route(ctx, row.Exchange, row.RoutingKey, row.ID)
+			where := (&reaches{routes}).route(ctx, row.Exchange, row.RoutingKey, row.ID, messageHeaders(s))
 			reach = &where
 		}
 		return a.show(&row, events, reach)

@@ -10,14 +10,15 @@ import (
 // then elsewhere. It is used by one goroutine.
 type progress struct {
 	out      io.Writer
+	noun     string // of what
 	word     string // what was done, such as "replayed"
 	terminal bool
 	last     time.Time
 	drawn    bool
 }
 
-func newProgress(a *app, word string) *progress {
-	return &progress{out: a.stderr, word: word, terminal: isTerminal(a.secrets.out), last: time.Now()}
+func newProgress(a *app, noun, word string) *progress {
+	return &progress{out: a.stderr, noun: noun, word: word, terminal: isTerminal(a.secrets.out), last: time.Now()}
 }
 
 // set is called with the total so far.
@@ -31,11 +32,11 @@ func (p *progress) set(done int) {
 	}
 	p.last = time.Now()
 	if p.terminal {
-		fmt.Fprintf(p.out, "\r\x1b[K%s %s", count(done), p.word)
+		fmt.Fprintf(p.out, "\r\x1b[K%s %s", counted(done, p.noun), p.word)
 		p.drawn = true
 		return
 	}
-	fmt.Fprintf(p.out, "%s %s\n", count(done), p.word)
+	fmt.Fprintf(p.out, "%s %s\n", counted(done, p.noun), p.word)
 }
 
 // close removes the line.

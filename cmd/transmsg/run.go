@@ -78,6 +78,7 @@ func (a *app) root() *cobra.Command {
 	fs.BoolVar(&a.jsonOut, "json", false, "print machine-readable lines on stdout (docs/cli.md)")
 	root.AddCommand(
 		a.publishCommand(), a.compensatorCommand(), a.migrateCommand(), a.messagesCommand(),
+		a.lettersCommand(),
 		a.statsCommand(), a.alertCommand(), a.policyCommand(), a.topologyCommand(),
 		a.versionCommand(),
 	)

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/user"
 	"strings"
+	"time"
 
 	"github.com/spf13/pflag"
 
@@ -50,36 +51,75 @@ func (o *filterFlags) filter() (model.Filter, error) {
 		o.f.Status = model.Ready
 	}
 	o.f.Code = model.CauseCode(o.code)
-	for _, name := range append([]string{"status"}, narrowing...) {
-		if flag := o.fs.Lookup(name); flag.Changed && flag.Value.String() == "" {
-			return o.f, usagef("--%s is empty: give a value, or leave the flag out to select any", name)
+	return o.f, checkFilter(o.fs, o.f.OlderThan, narrowing)
+}
+
+// checkFilter refuses what a filter's flags cannot mean.
+func checkFilter(fs *pflag.FlagSet, olderThan time.Duration, names []string) error {
+	for _, name := range append([]string{"status"}, names...) {
+		if flag := fs.Lookup(name); flag.Changed && flag.Value.String() == "" {
+			return usagef("--%s is empty: give a value, or leave the flag out to select any", name)
 		}
 	}
-	if o.fs.Changed("older-than") {
-		if err := positive("older-than", o.f.OlderThan); err != nil {
-			return o.f, err
+	if fs.Changed("older-than") {
+		return positive("older-than", olderThan)
+	}
+	return nil
+}
+
+// scopeFlags say how much an act is about.
+type scopeFlags struct {
+	all bool
+	max int
+	fs  *pflag.FlagSet
+}
+
+func (o *scopeFlags) bind(fs *pflag.FlagSet, noun string) {
+	o.fs = fs
+	fs.BoolVar(&o.all, "all", false, "every "+noun+" of the status; needed where neither ids nor a filter are given")
+	fs.IntVar(&o.max, "max", model.DefaultActRows,
+		fmt.Sprintf("at most this many in one call, 1 to %d", model.MaxActRows))
+}
+
+// check refuses a scope that is none, or two. names are the flags that narrow it, narrowed one that was given besides.
+func (o *scopeFlags) check(ids, names []string, narrowed, noun, example string) error {
+	for _, name := range names {
+		if o.fs.Changed(name) {
+			narrowed = cmp.Or(narrowed, "--"+name)
 		}
 	}
-	return o.f, nil
+	for _, id := range ids {
+		if strings.TrimSpace(id) == "" {
+			return usagef("an id is empty")
+		}
+	}
+	switch {
+	case o.max < 1 || o.max > model.MaxActRows:
+		return usagef("--max %d must be 1 to %d", o.max, model.MaxActRows)
+	case o.all && len(ids) > 0:
+		return usagef("--all and ids: give one of them")
+	case o.all && narrowed != "":
+		return usagef("--all and %s: give one of them", narrowed)
+	case !o.all && len(ids) == 0 && narrowed == "":
+		return usagef("which %ss? Give ids, a filter such as %s, or --all", noun, example)
+	}
+	return nil
 }
 
 // selectionFlags name the messages of an operator's act.
 type selectionFlags struct {
 	filterFlags
-	all bool
-	max int
+	scope scopeFlags
 }
 
 func (o *selectionFlags) bind(fs *pflag.FlagSet, statuses string) {
 	o.filterFlags.bind(fs, statuses)
-	fs.BoolVar(&o.all, "all", false, "every message of the status; needed where neither ids nor a filter are given")
-	fs.IntVar(&o.max, "max", model.DefaultActRows,
-		fmt.Sprintf("at most this many in one call, 1 to %d", model.MaxActRows))
+	o.scope.bind(fs, message)
 }
 
 // selection checks flags and ids. With ids and a filter, both must match.
 func (o *selectionFlags) selection(ids []string) (model.Selection, error) {
-	sel := model.Selection{IDs: ids, Max: o.max}
+	sel := model.Selection{IDs: ids, Max: o.scope.max}
 	var err error
 	if sel.Filter, err = o.filter(); err != nil {
 		return sel, err
@@ -88,27 +128,7 @@ func (o *selectionFlags) selection(ids []string) (model.Selection, error) {
 	if o.f.Exhausted { // given as false it narrows nothing
 		narrowed = "--exhausted"
 	}
-	for _, name := range narrowing {
-		if o.fs.Changed(name) {
-			narrowed = cmp.Or(narrowed, "--"+name)
-		}
-	}
-	for _, id := range ids {
-		if strings.TrimSpace(id) == "" {
-			return sel, usagef("an id is empty")
-		}
-	}
-	switch {
-	case o.max < 1 || o.max > model.MaxActRows:
-		return sel, usagef("--max %d must be 1 to %d", o.max, model.MaxActRows)
-	case o.all && len(ids) > 0:
-		return sel, usagef("--all and ids: give one of them")
-	case o.all && narrowed != "":
-		return sel, usagef("--all and %s: give one of them", narrowed)
-	case !o.all && len(ids) == 0 && narrowed == "":
-		return sel, usagef("which messages? Give ids, a filter such as --service or --code, or --all")
-	}
-	return sel, nil
+	return sel, o.scope.check(ids, narrowing, narrowed, message, "--service or --code")
 }
 
 // actorFlags say who acts, for the messages' history.

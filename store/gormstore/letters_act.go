@@ -101,19 +101,11 @@ func (s *Store) letterEvents(
 	for i := range letters {
 		l := &letters[i]
 		events[i] = model.Event{
-			RowID: l.ID, Kind: kind, Code: causeCode(l.Cause), Text: text(i), Attempts: l.Attempts, Actor: actor,
+			RowID: l.ID, Kind: kind, Code: l.Code(), Text: text(i), Attempts: l.Attempts, Actor: actor,
 			Epoch: l.Epoch,
 		}
 	}
 	return s.insertEvents(ctx, tx, events)
-}
-
-// causeCode is a letter's cause as an event's code, which is ASCII.
-func causeCode(cause string) model.CauseCode {
-	if !ascii(cause) {
-		return model.CodeOther
-	}
-	return model.CauseCode(cause)
 }
 
 // actLetters picks the letters and hands them to do, one transaction for each batch.

@@ -16,6 +16,7 @@ type letterCandidate struct {
 	id           string
 	status       model.LetterStatus
 	queue, cause string
+	route        model.LetterRoute
 	size         int64
 	old          bool
 }
@@ -107,12 +108,16 @@ func (s *Store) previewLetters(
 		return p, err
 	}
 	p.Rows, p.More = len(list), more
-	counts := map[model.LetterCount]int{}
+	counts, routes := map[model.LetterCount]int{}, map[[2]string]bool{}
 	for i := range list {
 		c := &list[i]
 		p.Bytes += c.size
 		if c.old && old > 0 {
 			p.Old++
+		}
+		if route := [2]string{c.route.Exchange, c.route.RoutingKey}; !routes[route] {
+			routes[route] = true
+			p.Routes = append(p.Routes, c.route)
 		}
 		counts[model.LetterCount{Status: c.status, Queue: c.queue, Cause: c.cause}]++
 	}
@@ -230,13 +235,17 @@ func (s *Store) letterCandidates(
 	ctx context.Context, where string, old time.Duration, args []any,
 ) ([]letterCandidate, error) {
 	args = append([]any{delayMS(old)}, args...)
-	rows, err := s.db.QueryContext(ctx, s.d.bind("SELECT id, status, queue_name, cause, size, CASE WHEN "+
-		"COALESCE(NULLIF(first_at, 0), created_at) < "+s.d.now+"-? THEN 1 ELSE 0 END FROM "+s.sql.letters+where),
+	rows, err := s.db.QueryContext(ctx,
+		s.d.bind("SELECT id, status, queue_name, cause, exchange_name, key_name, size, CASE WHEN "+
+			"COALESCE(NULLIF(first_at, 0), created_at) < "+s.d.now+"-? THEN 1 ELSE 0 END FROM "+s.sql.letters+where),
 		args...)
 	return collect(rows, err, func(r scanner, c *letterCandidate) error {
-		var queue []byte
-		err := r.Scan(&c.id, &c.status, &queue, &c.cause, &c.size, &c.old)
-		c.queue = string(queue)
+		var queue, exchange, key []byte
+		err := r.Scan(&c.id, &c.status, &queue, &c.cause, &exchange, &key, &c.size, &c.old)
+		c.queue, c.route = string(queue), model.LetterRoute{
+			Exchange: string(exchange), RoutingKey: string(key),
+			SampleID: c.id,
+		}
 		return err
 	})
 }

@@ -126,6 +126,9 @@ func testLettersSelect(t *testing.T, s Letters) {
 		{Status: model.LetterOpen, Queue: "b", Cause: "permanent", Rows: 3},
 		{Status: model.LetterParked, Queue: "b", Cause: "permanent", Rows: 1},
 	}
+	if routes := p.Routes; len(routes) != 1 || routes[0].Exchange != "x" || routes[0].RoutingKey != "k" {
+		t.Errorf("routes %+v, want one", routes)
+	}
 	if diff := cmp.Diff(want, p.Causes); diff != "" || p.Bytes != size {
 		t.Errorf("%d bytes, want %d; causes (-want +got):\n%s", p.Bytes, size, diff)
 	}
