@@ -1,7 +1,7 @@
 package model
 
 import (
-	"fmt"
+	"maps"
 	"reflect"
 	"strings"
 )
@@ -57,14 +57,14 @@ func (e *LetterEdit) properties(l *DeadLetter) error {
 	v := l.Properties.View()
 	m := Message{ID: v.ID, Properties: v.Properties, Headers: v.Headers}
 	if e.Headers != nil {
-		for name, value := range *e.Headers {
-			if strings.HasPrefix(name, ownPrefix) && !reflect.DeepEqual(value, v.Headers[name]) {
-				return invalid(fmt.Sprintf("headers[%q]", name), "begins with %q, which is reserved", ownPrefix)
-			}
+		headers, err := editedHeaders(v.Headers, *e.Headers)
+		if err != nil {
+			return err
 		}
+		m.Headers = headers
 	}
-	both := Edit{Properties: e.Properties, Headers: e.Headers}
-	if err := both.applyTo(&m); err != nil {
+	properties := Edit{Properties: e.Properties}
+	if err := properties.applyTo(&m); err != nil {
 		return err
 	}
 	for _, s := range [...]string{m.Properties.UserID, m.Properties.Expiration} {
@@ -79,6 +79,31 @@ func (e *LetterEdit) properties(l *DeadLetter) error {
 	}
 	l.Properties = EncodeWire(&m)
 	return nil
+}
+
+// editedHeaders are those given, checked where they differ from what was there, with the library's own of before. What
+// the broker delivered stays as it is, also where no publisher may write it.
+func editedHeaders(before, given map[string]any) (map[string]any, error) {
+	changed := map[string]any{}
+	out := map[string]any{}
+	for name, value := range given {
+		if old, had := before[name]; had && reflect.DeepEqual(old, value) {
+			out[name] = value
+			continue
+		}
+		changed[name] = value
+	}
+	normal, err := NormalizeHeaders(changed)
+	if err != nil {
+		return nil, err
+	}
+	maps.Copy(out, normal)
+	for name, value := range before {
+		if strings.HasPrefix(name, ownPrefix) {
+			out[name] = value
+		}
+	}
+	return out, nil
 }
 
 // Changes names the fields that the edit sets.

@@ -9,7 +9,7 @@ import (
 	"io"
 )
 
-// checksumField begins the last field of a line of `messages export`. Its value is the
+// checksumField begins the last field of a line of an export. Its value is the
 // SHA-256, in hexadecimal digits, of the line as it would be without the field: of the bytes,
 // so that a later version with more fields still reads the lines of this one.
 const checksumField = `,"checksum":"sha256:`
@@ -18,7 +18,7 @@ var errDamaged = errors.New("damaged: its checksum does not fit its content; not
 	"Copy the export again; a line that was changed on purpose is taken without its field checksum")
 
 // printExport prints a row as one line with its checksum.
-func printExport(out io.Writer, row jsonExport) error {
+func printExport(out io.Writer, row any) error {
 	var line bytes.Buffer
 	if err := printJSON(&line, row); err != nil {
 		return err

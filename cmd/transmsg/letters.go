@@ -16,7 +16,8 @@ func (a *app) lettersCommand() *cobra.Command {
 	}
 	cmd.AddCommand(
 		a.lettersListCommand(), a.letterShowCommand(), a.lettersGroupsCommand(), a.lettersReplayCommand(),
-		a.lettersDiscardCommand(), a.lettersEraseCommand(),
+		a.lettersDiscardCommand(), a.letterEditCommand(), a.lettersEraseCommand(), a.lettersExportCommand(),
+		a.lettersImportCommand(),
 	)
 	return cmd
 }

@@ -21,8 +21,8 @@ func (a *app) lettersGroupsCommand() *cobra.Command {
 		Use:   "groups",
 		Short: "Count dead letters by service, status, queue and cause",
 		Long: "Count the dead letters that share service, status, queue and cause, most first, with the times at\n" +
-			"which the first and the last of them were stored. What an alert tells as one line is one line here.\n" +
-			"With --status REPLAYED it also counts what became of them, as far as the tables tell.",
+			"which the first and the last of them were stored. What an alert tells as one line is one line\n" +
+			"here. With --status REPLAYED it also counts what became of them, as far as the tables tell.",
 		Example: "  transmsg dead-letters groups\n" +
 			"  transmsg dead-letters groups --queue payments --status REPLAYED",
 		Args: noArgs,

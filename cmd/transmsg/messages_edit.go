@@ -30,7 +30,8 @@ type editOptions struct {
 	message messageFlags
 }
 
-func (o *editOptions) bind(fs *pflag.FlagSet) {
+// bindCommon adds the flags that do not say what is changed.
+func (o *editOptions) bindCommon(fs *pflag.FlagSet) {
 	o.store.bind(fs, "required")
 	o.actor.bind(fs)
 	fs.StringVar(&o.reason, "reason", "", "why, kept in the history")
@@ -40,7 +41,6 @@ func (o *editOptions) bind(fs *pflag.FlagSet) {
 	fs.IntVar(&o.epoch, "epoch", 0,
 		"edit only what still has this `number` of edits and replays, as the shown command has it (default as it is)")
 	fs.StringArrayVar(&o.remove, "remove-header", nil, "header to remove by `name`; repeat for more")
-	o.message.bindContent(fs)
 }
 
 func (a *app) editCommand() *cobra.Command {
@@ -56,7 +56,8 @@ func (a *app) editCommand() *cobra.Command {
 			"  transmsg messages edit 01890000-0000-7000-8000-000000000001 --body-file fixed.json --header retry=1",
 		Args: func(_ *cobra.Command, args []string) error { return messageID(args) },
 	}
-	o.bind(cmd.Flags())
+	o.bindCommon(cmd.Flags())
+	o.message.bindContent(cmd.Flags())
 	cmd.RunE = a.verb(func(ctx context.Context, args []string) error { return a.edit(ctx, cmd, &o, args[0]) })
 	return cmd
 }
@@ -99,9 +100,12 @@ func (a *app) edit(ctx context.Context, cmd *cobra.Command, o *editOptions, id s
 	}
 	command := ""
 	if o.message.bodyFile != "-" { // stdin has been read
-		command = a.repeated(cmd, o.confirmation(&before)...)
+		command = a.repeated(cmd, o.confirmation(before.Epoch)...)
 	}
-	return a.showEdit(&before, &after, command)
+	return a.showEdit(edited{
+		message, before.ID, string(before.Status), before.Epoch, differences(contentLines(&before),
+			contentLines(&after)),
+	}, command)
 }
 
 func (a *app) applyEdit(ctx context.Context, s *gormstore.Store, before *model.TransMessage, e model.Edit) error {
@@ -132,11 +136,11 @@ func changed(row *model.TransMessage, err error) error {
 
 // confirmation is what makes the command that was given the one that does it, to the row
 // that was shown alone.
-func (o *editOptions) confirmation(row *model.TransMessage) []string {
+func (o *editOptions) confirmation(epoch int) []string {
 	if o.message.given("epoch") {
 		return []string{"--yes"}
 	}
-	return []string{"--epoch", strconv.Itoa(row.Epoch), "--yes"}
+	return []string{"--epoch", strconv.Itoa(epoch), "--yes"}
 }
 
 // contentFlags of edit by what they change; header and body have rules of their own.
@@ -232,39 +236,51 @@ type jsonChange struct {
 	After  string `json:"after"`
 }
 
+// edited is what an edit would change of one row.
+type edited struct {
+	noun, id, status string
+	epoch            int
+	changes          []jsonChange
+}
+
 // showEdit shows the fields that differ.
-func (a *app) showEdit(before, after *model.TransMessage, command string) error {
-	changes := differences(before, after)
+func (a *app) showEdit(e edited, command string) error {
 	if a.jsonOut {
-		return printJSON(a.stdout, jsonEdit{"edit", false, before.ID, changes, command})
+		return printJSON(a.stdout, jsonEdit{"edit", false, e.id, e.changes, command})
 	}
-	if len(changes) == 0 {
-		fmt.Fprintln(a.stdout, "nothing to change: the message is so already")
+	if len(e.changes) == 0 {
+		fmt.Fprintf(a.stdout, "nothing to change: the %s is so already\n", e.noun)
 		return nil
 	}
-	fmt.Fprintf(a.stdout, "would edit message %s (%s)\n\n", before.ID, before.Status)
+	fmt.Fprintf(a.stdout, "would edit %s %s (%s)\n\n", e.noun, e.id, e.status)
 	w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "FIELD\tBEFORE\tAFTER")
-	for _, c := range changes {
+	for _, c := range e.changes {
 		fmt.Fprintf(w, "%s\t%s\t%s\n", printable(c.Field), printable(c.Before), printable(c.After))
 	}
 	if err := w.Flush(); err != nil {
 		return fmt.Errorf("write changes: %w", err)
 	}
 	if command == "" {
-		command = fmt.Sprintf("the same command with --epoch %d --yes", before.Epoch)
+		command = fmt.Sprintf("the same command with --epoch %d --yes", e.epoch)
 	}
 	fmt.Fprintf(a.stdout, "\nNothing was changed. To edit:\n  %s\n", command)
 	return nil
 }
 
 // differences lists the fields that differ, in the order and form of show.
-func differences(before, after *model.TransMessage) []jsonChange {
-	names, old := contentLines(before)
-	more, now := contentLines(after)
+func differences(before, after [][2]string) []jsonChange {
+	old, now := map[string]string{}, map[string]string{}
+	for _, l := range before {
+		old[l[0]] = l[1]
+	}
+	for _, l := range after {
+		now[l[0]] = l[1]
+	}
 	changes := []jsonChange{}
 	seen := map[string]bool{}
-	for _, name := range append(names, more...) {
+	for _, l := range append(before, after...) {
+		name := l[0]
 		if !seen[name] && old[name] != now[name] {
 			changes = append(changes, jsonChange{name, old[name], now[name]})
 		}
@@ -273,25 +289,22 @@ func differences(before, after *model.TransMessage) []jsonChange {
 	return changes
 }
 
-// contentLines are the fields of a row that edit can change, as texts.
-func contentLines(row *model.TransMessage) ([]string, map[string]string) {
+// contentLines are the fields of a row that edit can change, as names and texts.
+func contentLines(row *model.TransMessage) [][2]string {
 	lines := [][2]string{
 		{"exchange", fmt.Sprintf("%q", row.Exchange)},
 		{"routing key", fmt.Sprintf("%q", row.RoutingKey)},
 		{"business key", fmt.Sprintf("%q", row.MessageKey)},
-		{"body", fmt.Sprintf("%d bytes, sha256 %x", len(row.Payload), sha256.Sum256(row.Payload))},
+		bodyLine(row.Payload),
 	}
 	m, err := row.Message()
 	if err != nil {
-		lines = append(lines, [2]string{"properties", err.Error()})
-	} else {
-		lines = append(lines, propertyLines(&m)...)
+		return append(lines, [2]string{"properties", err.Error()})
 	}
-	var names []string
-	values := map[string]string{}
-	for _, l := range lines {
-		names = append(names, l[0])
-		values[l[0]] = l[1]
-	}
-	return names, values
+	return append(lines, propertyLines(&m)...)
+}
+
+// bodyLine tells a body by size and checksum.
+func bodyLine(body []byte) [2]string {
+	return [2]string{"body", fmt.Sprintf("%d bytes, sha256 %x", len(body), sha256.Sum256(body))}
 }

@@ -33,21 +33,26 @@ type messageFlags struct {
 
 // bindContent adds the flags of what a message is and where it goes.
 func (f *messageFlags) bindContent(fs *pflag.FlagSet) {
-	f.fs = fs
-	p := &f.m.Properties
+	f.bindReceived(fs)
 	fs.StringVar(&f.m.Exchange, "exchange", "",
 		"target exchange; empty is the default exchange, which routes by queue name")
 	fs.StringVar(&f.m.RoutingKey, "routing-key", "", "routing key, at most 255 bytes")
+	fs.StringVar(&f.m.Key, "key", "", "business key, such as an order number; shown to operators, never sent")
+	fs.BoolVar(&f.m.AllowUnroutable, "allow-unroutable", false, "an ack is enough, no queue need take the message")
+	fs.StringVar(&f.m.Properties.Expiration, "expiration", "", "time to live in the queue, in milliseconds")
+}
+
+// bindReceived adds the flags of what a consumer receives.
+func (f *messageFlags) bindReceived(fs *pflag.FlagSet) {
+	f.fs = fs
+	p := &f.m.Properties
 	fs.StringVar(&f.body, "body", "", "body as `text`")
 	fs.StringVar(&f.bodyFile, "body-file", "", "`file` with the body, byte for byte; - is stdin")
 	fs.StringArrayVar(&f.headers, "header", nil, "header as `name=text`; repeat for more")
-	fs.StringVar(&f.m.Key, "key", "", "business key, such as an order number; shown to operators, never sent")
-	fs.BoolVar(&f.m.AllowUnroutable, "allow-unroutable", false, "an ack is enough, no queue need take the message")
 	fs.StringVar(&p.ContentType, "content-type", "", "content type")
 	fs.StringVar(&p.ContentEncoding, "content-encoding", "", "content encoding")
 	fs.StringVar(&p.CorrelationID, "correlation-id", "", "correlation id")
 	fs.StringVar(&p.ReplyTo, "reply-to", "", "reply queue")
-	fs.StringVar(&p.Expiration, "expiration", "", "time to live in the queue, in milliseconds")
 	fs.StringVar(&p.Type, "type", "", "message type")
 	fs.StringVar(&p.AppID, "app-id", "", "application id")
 	fs.Uint8Var(&p.Priority, "priority", 0, "priority, 0 to 255")
