@@ -29,6 +29,10 @@ func (c *Config) complete(ctx context.Context, a *Alert) {
 		c.count(ctx, a, model.Filter{Status: model.Dead})
 	case model.AlertExhausted:
 		c.count(ctx, a, model.Filter{Status: model.Ready, Exhausted: true})
+	case model.AlertLetter:
+		c.countLetters(ctx, a, model.LetterOpen)
+	case model.AlertParked:
+		c.countLetters(ctx, a, model.LetterParked)
 	default: // nobody can tell from the table
 	}
 }
@@ -57,9 +61,14 @@ func (c *Config) count(ctx context.Context, a *Alert, f model.Filter) {
 		return
 	}
 	for i := range groups {
-		a.Total += groups[i].Rows
-		if at := time.UnixMilli(groups[i].First); a.Oldest.IsZero() || at.Before(a.Oldest) {
-			a.Oldest = at
-		}
+		addTotal(a, groups[i].Rows, groups[i].First)
+	}
+}
+
+// addTotal counts a group's rows, the first of which is there since then.
+func addTotal(a *Alert, rows, first int64) {
+	a.Total += rows
+	if at := time.UnixMilli(first); a.Oldest.IsZero() || at.Before(a.Oldest) {
+		a.Oldest = at
 	}
 }

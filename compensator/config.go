@@ -131,6 +131,12 @@ type Config struct {
 	// DeadRetention is the time since they died or were edited after which DEAD rows are
 	// deleted, at least 1 h: messages are then lost for good. Zero, the default, means never.
 	DeadRetention time.Duration
+	// Letters, where it is given, keeps dead letters, whose alerts are told as those of DEAD rows, once for each
+	// service, queue and cause. Package collector fills it. Nil is for none.
+	Letters Letters
+	// LetterRetention is the time since their last change after which dead letters of any status are deleted, at least
+	// 1 h, but for those whose alert is owed. Zero, the default, means never.
+	LetterRetention time.Duration
 	// InboxRetention is the age from which inbox records are deleted, at least 1 h. A message
 	// that is delivered again after it has a second effect: so it must be at least
 	// QueueRetention and DeadRetention. Defaults to 30 days, or to the longest of the three;
@@ -260,6 +266,11 @@ func (c *Config) validateTimes() error {
 			c.EventRetention, MinRetention)
 	case c.DeadRetention != 0 && c.DeadRetention < MinRetention:
 		return fmt.Errorf("config: DeadRetention %v must be at least %v, or 0 for never", c.DeadRetention, MinRetention)
+	case c.LetterRetention != 0 && c.LetterRetention < MinRetention:
+		return fmt.Errorf("config: LetterRetention %v must be at least %v, or 0 for never", c.LetterRetention,
+			MinRetention)
+	case c.LetterRetention != 0 && c.Letters == nil:
+		return fmt.Errorf("config: LetterRetention %v needs Letters, the store that keeps them", c.LetterRetention)
 	}
 	return c.validateInbox()
 }

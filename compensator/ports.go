@@ -37,6 +37,18 @@ type Store interface {
 	settle.Store
 }
 
+// Letters is what the compensator calls of a store that keeps dead letters. It must be safe for concurrent use.
+type Letters interface {
+	// ClaimLetters leases dead letters that wait and whose alert is owed, without content.
+	ClaimLetters(context.Context, model.DeadClaim) ([]model.DeadLetter, error)
+	// MarkLetters makes them due for an alert again after so long, at least 1 ms.
+	MarkLetters(ctx context.Context, keys []model.RowKey, next time.Duration) (int, error)
+	// LetterGroups counts dead letters by group.
+	LetterGroups(context.Context, model.LetterFilter) ([]model.LetterGroup, error)
+	// PurgeLetters deletes at most so many dead letters, by age.
+	PurgeLetters(ctx context.Context, olderThan time.Duration, most int) (int, error)
+}
+
 // Sender is what the compensator calls of the AMQP engine. It must be safe for
 // concurrent use.
 type Sender interface {

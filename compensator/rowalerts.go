@@ -122,7 +122,7 @@ func (o *rowAlerts) forget() {
 func (o *rowAlerts) claim(hard context.Context, held func() bool) []rowAlert {
 	var out []rowAlert
 	since := time.Now()
-	for _, take := range []func(context.Context, model.DeadClaim) ([]rowAlert, error){o.claimDead, o.claimReady} {
+	for _, take := range o.claims() {
 		for len(out) < alertMost && held() && time.Since(since) < time.Second {
 			call, cancel := context.WithTimeout(hard, storeTimeout)
 			rows, err := take(call, model.DeadClaim{Instance: o.cfg.Instance, Lease: alertLease, MaxRows: alertRows})
@@ -136,6 +136,14 @@ func (o *rowAlerts) claim(hard context.Context, held func() bool) []rowAlert {
 		}
 	}
 	return out
+}
+
+// claims are the tables that owe alerts.
+func (o *rowAlerts) claims() []func(context.Context, model.DeadClaim) ([]rowAlert, error) {
+	if o.cfg.Letters == nil {
+		return []func(context.Context, model.DeadClaim) ([]rowAlert, error){o.claimDead, o.claimReady}
+	}
+	return []func(context.Context, model.DeadClaim) ([]rowAlert, error){o.claimDead, o.claimReady, o.claimLetters}
 }
 
 func (o *rowAlerts) claimDead(ctx context.Context, c model.DeadClaim) ([]rowAlert, error) {
@@ -181,12 +189,15 @@ func (o *rowAlerts) alertOf(kind model.AlertKind, row *model.TransMessage, since
 // mark makes rows due for an alert after so long. Where that cannot be written their lease
 // does it.
 func (o *rowAlerts) mark(hard context.Context, keys []model.AlertKey, next time.Duration) {
-	var dead []model.RowKey
+	var dead, letters []model.RowKey
 	var ready []model.AlertKey
 	for _, k := range keys {
-		if k.Kind == model.AlertDead {
+		switch k.Kind {
+		case model.AlertDead:
 			dead = append(dead, model.RowKey{ID: k.ID, Epoch: k.Epoch})
-		} else {
+		case model.AlertLetter, model.AlertParked:
+			letters = append(letters, model.RowKey{ID: k.ID, Epoch: k.Epoch})
+		default:
 			ready = append(ready, k)
 		}
 	}
@@ -199,6 +210,10 @@ func (o *rowAlerts) mark(hard context.Context, keys []model.AlertKey, next time.
 	if len(ready) > 0 {
 		_, err := o.cfg.Store.MarkAlerts(call, ready, next)
 		o.marked("mark-alerts", len(ready), err)
+	}
+	if len(letters) > 0 {
+		_, err := o.cfg.Letters.MarkLetters(call, letters, next)
+		o.marked("mark-letters", len(letters), err)
 	}
 }
 

@@ -174,6 +174,13 @@ func (w *upkeep) purge(ctx, hard context.Context, mine func() bool) {
 			return cfg.Store.PurgeDead(call, cfg.DeadRetention, purgeRows)
 		})
 	}
+	if cfg.LetterRetention > 0 {
+		w.purgeBy(ctx, mine, "letters", func() (int, error) {
+			call, cancel := context.WithTimeout(hard, storeTimeout)
+			defer cancel()
+			return cfg.Letters.PurgeLetters(call, cfg.LetterRetention, purgeRows)
+		})
+	}
 	if cfg.InboxRetention > 0 {
 		w.purgeBy(ctx, mine, "inbox", func() (int, error) {
 			call, cancel := context.WithTimeout(hard, storeTimeout)

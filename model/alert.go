@@ -36,6 +36,10 @@ const (
 	AlertClock AlertKind = "clock-behind"
 	// AlertUncollectable: a dead letter cannot be stored; it goes to the queue for such.
 	AlertUncollectable AlertKind = "uncollectable"
+	// AlertLetter: consumers gave messages up; they are OPEN dead letters.
+	AlertLetter AlertKind = "dead-letter"
+	// AlertParked: dead letters that were sent back were given up again; they are PARKED.
+	AlertParked AlertKind = "parked"
 	// AlertTest: somebody tries out whether alerts arrive.
 	AlertTest AlertKind = "test"
 )
@@ -46,7 +50,8 @@ const (
 type Alert struct {
 	Kind AlertKind
 	// Service, Exchange, RoutingKey and Code are the group's; those that do not matter
-	// for the kind, or that differ within the group, are empty.
+	// for the kind, or that differ within the group, are empty. Of dead letters RoutingKey is
+	// the queue whose consumer gave them up, and Exchange is empty.
 	Service, Exchange, RoutingKey string
 	Code                          CauseCode
 	// RoutingKeys and Exchanges are those of a group in which they differ; else zero.
@@ -123,12 +128,16 @@ func (a *Alert) String() string {
 	if a.Meaning != "" {
 		cause += " (" + a.Meaning + ")"
 	}
+	key := "routing key"
+	if a.OfLetters() {
+		key = "queue"
+	}
 	for _, p := range [...]struct{ name, value string }{
 		{"service", a.Service},
 		{"exchange", a.Exchange},
 		{"exchanges", a.Exchanges.String()},
-		{"routing key", a.RoutingKey},
-		{"routing keys", a.RoutingKeys.String()},
+		{key, a.RoutingKey},
+		{key + "s", a.RoutingKeys.String()},
 		{"cause", cause},
 		{"sample", a.Sample.ID},
 		{"key", a.Sample.Key},
@@ -151,6 +160,9 @@ func (a *Alert) String() string {
 	}
 	return b.String()
 }
+
+// OfLetters reports whether the alert is about stored dead letters.
+func (a *Alert) OfLetters() bool { return a.Kind == AlertLetter || a.Kind == AlertParked }
 
 // LogValue makes the alert a group of attributes in a log.
 func (a *Alert) LogValue() slog.Value {

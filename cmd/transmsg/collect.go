@@ -2,10 +2,12 @@ package main
 
 import (
 	"log/slog"
+	"time"
 
 	"github.com/spf13/pflag"
 
 	"github.com/transmsg/transmsg/collector"
+	"github.com/transmsg/transmsg/compensator"
 	"github.com/transmsg/transmsg/confirms"
 )
 
@@ -13,6 +15,7 @@ import (
 type collectOptions struct {
 	queues                 []string
 	service, uncollectable string
+	retention              time.Duration
 	fs                     *pflag.FlagSet
 }
 
@@ -24,17 +27,31 @@ func (o *collectOptions) bind(set *pflag.FlagSet) {
 		"service whose messages the replays of these letters are, with --collect")
 	set.StringVar(&o.uncollectable, "uncollectable", collector.DefaultUncollectable,
 		"`queue` for dead letters that cannot be stored, with --collect")
+	set.DurationVar(&o.retention, "letter-retention", 0,
+		"time since their last change after which dead letters are deleted, and lost for good, at least 1h, with "+
+			"--collect; 0 is never")
+}
+
+// apply tells the compensator of the store that keeps dead letters.
+func (o *collectOptions) apply(cfg *compensator.Config, store compensator.Letters) {
+	if len(o.queues) > 0 {
+		cfg.Letters, cfg.LetterRetention = store, o.retention
+	}
 }
 
 // config is that of a collector, but for store, sender and alerts. ok says that one is wanted.
 func (o *collectOptions) config(sender *confirms.Config, log *slog.Logger) (cfg collector.Config, ok bool, err error) {
 	if len(o.queues) == 0 {
-		for _, name := range []string{"collect-service", "uncollectable"} {
+		for _, name := range []string{"collect-service", "uncollectable", "letter-retention"} {
 			if o.fs.Changed(name) {
 				return cfg, false, usagef("--%s: give --collect too, the dead-letter queue", name)
 			}
 		}
 		return cfg, false, nil
+	}
+	if o.retention != 0 && o.retention < compensator.MinRetention {
+		return cfg, false, usagef("--letter-retention %v must be at least %v, or 0 for never", o.retention,
+			compensator.MinRetention)
 	}
 	return collector.Config{
 		Addrs: sender.Addrs, VHost: sender.VHost, Credentials: sender.Credentials, TLS: sender.TLS,

@@ -138,6 +138,7 @@ func (a *app) compensate(ctx context.Context, o *compensatorOptions) (err error)
 	defer closeLocker()
 	cfg.Store, cfg.Sender, cfg.Locker = store, sender, locker
 	cfg.Observers = []compensator.Observer{figures.CompensatorObserver()}
+	o.collect.apply(&cfg, store)
 	comp, err := compensator.New(cfg)
 	if err != nil {
 		return usagef("%w", err)

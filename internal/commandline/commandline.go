@@ -10,6 +10,10 @@ import (
 
 // List is the shell line that lists the rows of an alert's group.
 func List(a *model.Alert) string {
+	if a.OfLetters() {
+		text, _ := letters("list --status "+letterStatus(a), a)
+		return text
+	}
 	which := "--status " + string(model.Ready)
 	switch a.Kind {
 	case model.AlertDead:
@@ -30,6 +34,11 @@ func Resend(a *model.Alert) string {
 	line := "transmsg messages replay"
 	switch a.Kind {
 	case model.AlertDead:
+	case model.AlertLetter:
+		if line, exact := letters("replay", a); exact {
+			return line
+		}
+		return ""
 	case model.AlertExhausted, model.AlertOldest, model.AlertExchange, model.AlertUnread:
 		line = "transmsg messages retry"
 	default:
@@ -42,18 +51,39 @@ func Resend(a *model.Alert) string {
 	return line
 }
 
+// letters is the line of a verb on dead letters. PARKED ones are sent back after a look at each.
+func letters(verb string, a *model.Alert) (string, bool) {
+	return flagged("transmsg dead-letters "+verb, []flag{
+		{"service", a.Service}, {"queue", a.RoutingKey}, {"cause", string(a.Code)},
+	})
+}
+
+func letterStatus(a *model.Alert) string {
+	if a.Kind == model.AlertParked {
+		return string(model.LetterParked)
+	}
+	return string(model.LetterOpen)
+}
+
 // named adds the group's names, and reports whether it added all of them.
 func named(line string, a *model.Alert) (string, bool) {
-	exact := true
-	for _, p := range [...]struct{ flag, value string }{
+	return flagged(line, []flag{
 		{"service", a.Service}, {"exchange", a.Exchange}, {"routing-key", a.RoutingKey}, {"code", string(a.Code)},
-	} {
+	})
+}
+
+type flag struct{ name, value string }
+
+// flagged adds the flags that have a value, and reports whether it added all of them.
+func flagged(line string, flags []flag) (string, bool) {
+	exact := true
+	for _, f := range flags {
 		switch {
-		case p.value == "":
-		case strings.ContainsFunc(p.value, unicode.IsControl):
+		case f.value == "":
+		case strings.ContainsFunc(f.value, unpasteable):
 			exact = false // No terminal takes it: the line lists more rows than the group.
 		default:
-			line += " --" + p.flag + " " + Quoted(p.value)
+			line += " --" + f.name + " " + Quoted(f.value)
 		}
 	}
 	return line, exact
@@ -70,3 +100,6 @@ func Quoted(s string) string {
 	}
 	return s
 }
+
+// unpasteable tells what no terminal takes, and what stands for a byte that no text shows.
+func unpasteable(c rune) bool { return unicode.IsControl(c) || c == unicode.ReplacementChar }

@@ -29,6 +29,8 @@ type Letters interface {
 	EditLetter(ctx context.Context, id string, e model.LetterEdit) error
 	ExportLetters(context.Context, model.LetterSelection, func(model.DeadLetter) error) error
 	ImportLetters(ctx context.Context, letters []model.DeadLetter, actor string) (int, error)
+	ClaimLetters(context.Context, model.DeadClaim) ([]model.DeadLetter, error)
+	MarkLetters(ctx context.Context, keys []model.RowKey, next time.Duration) (int, error)
 	PurgeLetters(ctx context.Context, olderThan time.Duration, limit int) (int, error)
 }
 
@@ -44,7 +46,7 @@ func RunLetters(t *testing.T, open func(t *testing.T) Letters) {
 		"LetterReplayIsOnce": testLetterReplayOnce, "LetterReplayRefuses": testLetterReplayRefuses,
 		"LetterLineage": testLetterLineage, "LetterBecame": testLetterBecame, "LettersDiscard": testLettersDiscard,
 		"LetterEdit": testLetterEdit, "LettersErase": testLettersErase, "LettersExportImport": testLettersExportImport,
-		"LettersPurge": testLettersPurge,
+		"LettersPurge": testLettersPurge, "LetterAlerts": testLetterAlerts,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
