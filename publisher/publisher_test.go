@@ -186,6 +186,35 @@ func TestPublishDecidesWhoSends(t *testing.T) {
 	}
 }
 
+// A publish that finds its row stored is deferred, whatever became of the row: it is another call's, or a
+// compensator's, and so is its lease.
+func TestARepeatIsNeverSent(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s, snd := newMemStore(), &fakeSender{}
+		p := open(t, s, snd, nil)
+		m := msg("k")
+		m.ID = model.StableID("order-paid", "4711")
+		if _, err := p.Publish(t.Context(), m); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			r, err := p.Publish(t.Context(), m)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if snd.count() > 1 {
+				t.Fatalf("%d sends of one id, want the first call's", snd.count())
+			}
+			if o := outcome(t, r); o.Kind != model.Deferred {
+				t.Errorf("outcome of a repeat %v, want deferred", o)
+			}
+		}
+		snd.finish(snd.sent[0], model.Outcome{Kind: model.Acked})
+		closeNow(t, p)
+	})
+}
+
 // slowStore takes its time for an INSERT.
 type slowStore struct {
 	*memStore

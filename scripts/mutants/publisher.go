@@ -20,7 +20,7 @@ func ofPublisher() []mutant {
 			test(publisherPkg, "TestD2_TheDatabasesClockDecidesNotBefore")),
 		one("publisher/repeat-is-sent-again", "publisher/publish.go",
 			"if f.reserved && stored[i] == model.StoredNew {", "if f.reserved && stored[i] != 0 {",
-			test(publisherPkg, "TestC35_SameIDIsOneMessage", "TestPublishDecidesWhoSends")),
+			test(publisherPkg, "TestARepeatIsNeverSent")),
 		one("publisher/time-of-storing-is-content", "model/row.go",
 			"\tdelete(m.Headers, HeaderStoredAt)\n", "",
 			test("./model/", "TestF3_RevisionIsContentAndTheTimeOfStoringIsNot")),
