@@ -37,6 +37,8 @@ func registry() map[string]check {
 		consumerFaultsCheck(),
 		oneEffectCheck(),
 		topologyCheck(),
+		rejectsCheck(),
+		replayLineageCheck(),
 	}
 	byName := make(map[string]check, len(all))
 	for _, c := range all {

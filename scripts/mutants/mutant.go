@@ -32,7 +32,7 @@ func one(name, file, from, to string, c check) mutant {
 // all returns the mutants in the order in which they are tried.
 func all() []mutant {
 	return slices.Concat(ofConfirms(), ofBreaker(), ofSettle(), ofStore(), ofPublisher(), ofCompensator(), ofConsumer(),
-		ofCmd())
+		ofLetters(), ofCmd())
 }
 
 // errStale says that the code has changed since the fault was written down.
