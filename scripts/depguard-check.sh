@@ -86,6 +86,13 @@ cmd/transmsg         - github.com/rabbitmq/amqp091-go  allowed
 cmd/transmsg         - ./internal/dbtest               refused
 cmd/transmsg-lab     - github.com/rabbitmq/amqp091-go  refused
 internal/demo        - github.com/rabbitmq/amqp091-go  allowed
+examples/orders      - gorm.io/gorm                    allowed
+examples/orders      - gorm.io/driver/mysql            allowed
+examples/orders      - ./publisher                     allowed
+examples/orders      - ./internal/anystore             refused
+examples/orders      t ./internal/amqptest             refused
+examples/orders      - ./store/migrations              refused
+examples/orders      - github.com/rabbitmq/amqp091-go  refused
 cmd/transmsg         - log                             refused
 scripts/accept       - ./internal/amqptest             allowed
 scripts/accept       - github.com/jackc/pgx/v5         allowed

@@ -115,6 +115,7 @@ step "lint" lint "$@"
 step "import graph" scripts/depguard-check.sh
 step "go test" tests "$@"
 step "bench module" bench_module
+step "example" scripts/example.sh --orders 20
 step "other version" scripts/other-version.sh
 step "nothing left over" nothing_left
 
