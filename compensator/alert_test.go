@@ -103,7 +103,8 @@ func TestC66_DeadRaisesOneAlert(t *testing.T) {
 		})[0]
 		r := start(t, compensator.Config{
 			Store: store, Sender: sender, Alerter: alerts, Instance: "one",
-			Policy: model.Policy{MaxAttempts: 2, MinDeadAge: -1}, Logger: slog.New(slog.NewTextHandler(log, nil)),
+			Policy:      model.Policy{MaxAttempts: 2, MinDeadAge: model.None},
+			Logger:      slog.New(slog.NewTextHandler(log, nil)),
 			Environment: "test", OperatorConfig: "/etc/the file.yaml",
 		})
 		time.Sleep(10 * time.Minute)
@@ -181,7 +182,8 @@ func TestC69_BrokenSinkSlowsAndLosesNothing(t *testing.T) {
 				good := store.put(t, 500, "orders", nil)
 				failed := 0
 				r := start(t, compensator.Config{
-					Store: store, Sender: sender, Alerter: alerts, Policy: model.Policy{MaxAttempts: 1, MinDeadAge: -1},
+					Store: store, Sender: sender, Alerter: alerts,
+					Policy: model.Policy{MaxAttempts: 1, MinDeadAge: model.None},
 					Observers: []compensator.Observer{{Alert: func(_ compensator.Alert, ok bool) {
 						if !ok {
 							failed++
@@ -231,7 +233,7 @@ func TestC69_AlerterThatNeverReturns(t *testing.T) {
 		release := make(chan struct{})
 		var calls atomic.Int32
 		r := start(t, compensator.Config{
-			Store: store, Sender: sender, Policy: model.Policy{MaxAttempts: 1, MinDeadAge: -1},
+			Store: store, Sender: sender, Policy: model.Policy{MaxAttempts: 1, MinDeadAge: model.None},
 			Alerter: alerterFunc(func(context.Context, compensator.Alert) error {
 				calls.Add(1)
 				<-release
@@ -258,7 +260,7 @@ func TestC69_WindowsGather(t *testing.T) {
 		store, sender, alerts := newStore(), newSender(), &collector{}
 		sender.script = unbound
 		r := start(t, compensator.Config{
-			Store: store, Sender: sender, Alerter: alerts, Policy: model.Policy{MaxAttempts: 1, MinDeadAge: -1},
+			Store: store, Sender: sender, Alerter: alerts, Policy: model.Policy{MaxAttempts: 1, MinDeadAge: model.None},
 		})
 		for range 100 {
 			putDead(t, store, 3)
@@ -324,7 +326,7 @@ func TestC69_OneRefusedAlertHoldsNoOtherUp(t *testing.T) {
 		alerts := &collector{refuse: func(a compensator.Alert) bool { return a.RoutingKey == "nope.a" }}
 		putDead(t, store, 5)
 		r := start(t, compensator.Config{
-			Store: store, Sender: sender, Alerter: alerts, Policy: model.Policy{MaxAttempts: 1, MinDeadAge: -1},
+			Store: store, Sender: sender, Alerter: alerts, Policy: model.Policy{MaxAttempts: 1, MinDeadAge: model.None},
 		})
 		time.Sleep(time.Minute)
 		r.drained(t)
@@ -343,7 +345,7 @@ func TestC69_DatabaseDownLosesNoAlert(t *testing.T) {
 		sender.script = unbound
 		putDead(t, store, 5)
 		r := start(t, compensator.Config{
-			Store: store, Sender: sender, Alerter: alerts, Policy: model.Policy{MaxAttempts: 1, MinDeadAge: -1},
+			Store: store, Sender: sender, Alerter: alerts, Policy: model.Policy{MaxAttempts: 1, MinDeadAge: model.None},
 		})
 		synctest.Wait()
 		store.setErr(errDatabase)
@@ -367,7 +369,7 @@ func TestC69_ReplicasWithALockAlertOnce(t *testing.T) {
 		for range 3 {
 			replicas = append(replicas, start(t, compensator.Config{
 				Store: store, Sender: sender, Alerter: alerts, Locker: locker,
-				Policy: model.Policy{MaxAttempts: 1, MinDeadAge: -1},
+				Policy: model.Policy{MaxAttempts: 1, MinDeadAge: model.None},
 			}))
 			time.Sleep(300 * time.Millisecond)
 		}

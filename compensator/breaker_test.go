@@ -77,7 +77,7 @@ func TestC48_RevokedExchangeWaitsForProbes(t *testing.T) {
 		var opened []string
 		r := start(t, compensator.Config{
 			Store: store, Sender: sender, Alerter: alerts, BatchRows: 100,
-			Policy: model.Policy{MaxAttempts: 3, MinDeadAge: -1},
+			Policy: model.Policy{MaxAttempts: 3, MinDeadAge: model.None},
 			Observers: []compensator.Observer{{Breaker: func(exchange, topic string, open bool) {
 				opened = append(opened, fmt.Sprint(exchange, " ", topic, " ", open))
 			}}},
@@ -131,7 +131,7 @@ func TestBreakerLetsALoneRowDie(t *testing.T) {
 		broker := &fakeBroker{revoked: map[string]bool{"gone": true}}
 		sender.script = broker.answer
 		id := store.put(t, 1, "orders", to("gone", "k"))[0]
-		r := start(t, compensator.Config{Store: store, Sender: sender, Policy: model.Policy{MinDeadAge: -1}})
+		r := start(t, compensator.Config{Store: store, Sender: sender, Policy: model.Policy{MinDeadAge: model.None}})
 		time.Sleep(time.Hour)
 		r.drained(t)
 		if row, _ := store.row(id); row.Status != model.Dead || row.Attempts != model.DefaultMaxAttempts {
@@ -316,7 +316,7 @@ func TestBreakerForgetsWhatNobodyNeeds(t *testing.T) {
 			Store: store, Sender: sender,
 			Interval: 30 * time.Second,
 			Policy: model.Policy{
-				BaseDelay: time.Hour, MaxDelay: time.Hour, Jitter: 1, MaxAttempts: 6, MinDeadAge: -1,
+				BaseDelay: time.Hour, MaxDelay: time.Hour, Jitter: 1, MaxAttempts: 6, MinDeadAge: model.None,
 			},
 			Observers: []compensator.Observer{{Breaker: func(exchange, _ string, open bool) {
 				mu.Lock()

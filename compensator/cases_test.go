@@ -46,7 +46,9 @@ func TestC22_RetriesAddNothing(t *testing.T) {
 		}
 		r := start(t, compensator.Config{
 			Store: store, Sender: sender,
-			Policy: model.Policy{MaxAttempts: 20, MinDeadAge: -1, BaseDelay: time.Second, Multiplier: 1, Jitter: -1},
+			Policy: model.Policy{
+				MaxAttempts: 20, MinDeadAge: model.None, BaseDelay: time.Second, Multiplier: 1, Jitter: model.None,
+			},
 		})
 		time.Sleep(time.Minute)
 		synctest.Wait()

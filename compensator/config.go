@@ -40,9 +40,6 @@ const (
 	// DefaultMaxBody is RabbitMQ's own default bound: what a publisher was allowed to
 	// store, the compensator does not refuse.
 	DefaultMaxBody = 128 << 20
-	// Margin is kept between the last moment at which a send may start, plus its confirm
-	// timeout, and the end of the row's lease.
-	Margin = 3 * time.Second
 
 	maxName = 64 // bytes of service and claimed_by in the table
 )
@@ -90,12 +87,12 @@ type Config struct {
 	// after its claim. Must be above BatchRows/Rate + confirm timeout + 3 s, where BatchRows
 	// counts only as far as Rate lets one claim go. Defaults to 1 min.
 	Lease time.Duration
-	// Rate is the most messages sent per second; 0 means no limit. In any second at most
-	// 1.1 times as many are sent.
+	// Rate is the most messages sent per second. In any second at most 1.1 times as many are
+	// sent. Defaults to [model.None].
 	Rate float64
 	// SlowStart is how long the rate climbs, from a tenth of Rate up to it, after the sender
 	// had no healthy channel for more than 5 s. Without a Rate it climbs from 5,000 to 50,000
-	// messages per second and has no limit then. Defaults to 30 s; -1 means none.
+	// messages per second and has no limit then. Defaults to 30 s; may be [model.None].
 	SlowStart time.Duration
 	// Instance names this instance in the table, the log and alerts, 1 to 64 bytes of UTF-8
 	// without NUL. It must differ between replicas. Defaults to host-pid-random.
@@ -123,28 +120,29 @@ type Config struct {
 	AlertWindow time.Duration
 	// OldestReady is the age since storing, or since its NotBefore, from which a service's
 	// oldest READY row raises an alert, looked at once a minute and repeated as often as that age; at least 1 s.
-	// Defaults to 15 min; -1 means never.
+	// Defaults to 15 min; may be [model.None].
 	OldestReady time.Duration
 	// EventRetention is the age from which the history of rows is deleted, at least 1 h.
-	// Defaults to 30 days; -1 means never.
+	// Defaults to 30 days; may be [model.None].
 	EventRetention time.Duration
 	// DeadRetention is the time since they died or were edited after which DEAD rows are
-	// deleted, at least 1 h: messages are then lost for good. Zero, the default, means never.
+	// deleted, at least 1 h: messages are then lost for good. Defaults to [model.None].
 	DeadRetention time.Duration
 	// Letters, where it is given, keeps dead letters, whose alerts are told as those of DEAD rows, once for each
 	// service, queue and cause. Package collector fills it. Nil is for none.
 	Letters Letters
 	// LetterRetention is the time since their last change after which dead letters of any status are deleted, at least
-	// 1 h, but for those whose alert is owed. Zero, the default, means never.
+	// 1 h, but for those whose alert is owed. Defaults to [model.None].
 	LetterRetention time.Duration
 	// InboxRetention is the age from which inbox records are deleted, at least 1 h. A message
 	// that is delivered again after it has a second effect: so it must be at least
 	// QueueRetention and DeadRetention. Defaults to 30 days, or to the longest of the three;
-	// -1 means never.
+	// may be [model.None].
 	InboxRetention time.Duration
 	// QueueRetention is the longest time for which the broker's queues, dead-letter queues
 	// too, keep a message that can still be delivered: InboxRetention is checked against it.
-	// Nobody but who runs the broker knows it. Defaults to 14 days; -1 means unchecked.
+	// Nobody but who runs the broker knows it. Defaults to 14 days; may be
+	// [model.None].
 	QueueRetention time.Duration
 
 	// Logger receives a line for every failed send and every run that ended early. Nil is
@@ -222,8 +220,8 @@ func (c *Config) validate() error {
 		return fmt.Errorf("config: BatchRows %d must be 1 to %d", c.BatchRows, MaxBatchRows)
 	case c.BatchBytes < 1:
 		return fmt.Errorf("config: BatchBytes %d must be at least 1", c.BatchBytes)
-	case !(c.Rate >= 0): // also NaN
-		return fmt.Errorf("config: Rate %v must be 0 (no limit) or more", c.Rate)
+	case !(c.Rate >= 0) && c.Rate != model.None: // also NaN
+		return fmt.Errorf("config: Rate %v must not be negative, other than model.None", c.Rate)
 	case c.DrainTimeout <= 0:
 		return fmt.Errorf("config: DrainTimeout %v must be above 0", c.DrainTimeout)
 	case c.Limits.MaxBody < 0 || c.Limits.FrameMax < 0:
@@ -245,9 +243,9 @@ func (c *Config) validate() error {
 func (c *Config) validateLease() error {
 	sending := newPace(c.Rate, c.BatchRows, 0).span()
 	confirm := c.Sender.ConfirmTimeout()
-	if bound := sending + confirm + Margin; c.Lease <= bound {
+	if bound := sending + confirm + model.LeaseMargin; c.Lease <= bound {
 		return fmt.Errorf("config: Lease %v must be above %v: batch/Rate %v + the sender's confirm timeout %v + %v",
-			c.Lease, bound, sending, confirm, Margin)
+			c.Lease, bound, sending, confirm, model.LeaseMargin)
 	}
 	return nil
 }
@@ -255,21 +253,21 @@ func (c *Config) validateLease() error {
 // validateTimes checks what alerts, slow start and retention go by.
 func (c *Config) validateTimes() error {
 	switch {
-	case c.SlowStart < 0 && c.SlowStart != -1:
-		return fmt.Errorf("config: SlowStart %v must be above 0, or -1 for none", c.SlowStart)
+	case c.SlowStart < 0 && c.SlowStart != model.None:
+		return fmt.Errorf("config: SlowStart %v must be above 0, or model.None", c.SlowStart)
 	case c.AlertWindow < MinAlertWindow || c.AlertWindow > MaxAlertWindow:
 		return fmt.Errorf("config: AlertWindow %v must be %v to %v", c.AlertWindow, MinAlertWindow, MaxAlertWindow)
-	case c.OldestReady < time.Second && c.OldestReady != -1:
-		return fmt.Errorf("config: OldestReady %v must be at least 1s, or -1 for never", c.OldestReady)
-	case c.EventRetention < MinRetention && c.EventRetention != -1:
-		return fmt.Errorf("config: EventRetention %v must be at least %v, or -1 for never",
+	case c.OldestReady < time.Second && c.OldestReady != model.None:
+		return fmt.Errorf("config: OldestReady %v must be at least 1s, or model.None", c.OldestReady)
+	case c.EventRetention < MinRetention && c.EventRetention != model.None:
+		return fmt.Errorf("config: EventRetention %v must be at least %v, or model.None",
 			c.EventRetention, MinRetention)
-	case c.DeadRetention != 0 && c.DeadRetention < MinRetention:
-		return fmt.Errorf("config: DeadRetention %v must be at least %v, or 0 for never", c.DeadRetention, MinRetention)
-	case c.LetterRetention != 0 && c.LetterRetention < MinRetention:
-		return fmt.Errorf("config: LetterRetention %v must be at least %v, or 0 for never", c.LetterRetention,
+	case c.DeadRetention != 0 && c.DeadRetention != model.None && c.DeadRetention < MinRetention:
+		return fmt.Errorf("config: DeadRetention %v must be at least %v, or model.None", c.DeadRetention, MinRetention)
+	case c.LetterRetention != 0 && c.LetterRetention != model.None && c.LetterRetention < MinRetention:
+		return fmt.Errorf("config: LetterRetention %v must be at least %v, or model.None", c.LetterRetention,
 			MinRetention)
-	case c.LetterRetention != 0 && c.Letters == nil:
+	case c.LetterRetention > 0 && c.Letters == nil:
 		return fmt.Errorf("config: LetterRetention %v needs Letters, the store that keeps them", c.LetterRetention)
 	}
 	return c.validateInbox()
@@ -277,13 +275,13 @@ func (c *Config) validateTimes() error {
 
 // validateInbox refuses a retention after which messages can still come back.
 func (c *Config) validateInbox() error {
-	never := c.InboxRetention == -1
+	never := c.InboxRetention == model.None
 	switch {
 	case c.InboxRetention < MinRetention && !never:
-		return fmt.Errorf("config: InboxRetention %v must be at least %v, or -1 for never",
+		return fmt.Errorf("config: InboxRetention %v must be at least %v, or model.None",
 			c.InboxRetention, MinRetention)
-	case c.QueueRetention < 0 && c.QueueRetention != -1:
-		return fmt.Errorf("config: QueueRetention %v must be above 0, or -1 for unchecked", c.QueueRetention)
+	case c.QueueRetention < 0 && c.QueueRetention != model.None:
+		return fmt.Errorf("config: QueueRetention %v must be above 0, or model.None", c.QueueRetention)
 	case c.InboxRetention < c.QueueRetention && !never:
 		return fmt.Errorf("config: InboxRetention %v must be at least QueueRetention %v: a message that waits "+
 			"in a queue for longer than its record is kept has a second effect", c.InboxRetention, c.QueueRetention)

@@ -36,7 +36,8 @@ func TestNewRefuses(t *testing.T) {
 		{"cron with a zone", func(c *compensator.Config) { c.Cron = "CRON_TZ=Europe/Berlin 0 2 * * *" }, "in UTC"},
 		{"rows", func(c *compensator.Config) { c.BatchRows = 5001 }, "BatchRows 5001 must be 1 to 5000"},
 		{"bytes", func(c *compensator.Config) { c.BatchBytes = -1 }, "BatchBytes -1"},
-		{"rate", func(c *compensator.Config) { c.Rate = -1 }, "Rate -1"},
+		{"rate", func(c *compensator.Config) { c.Rate = -2 }, "Rate -2"},
+		{"no rate", func(c *compensator.Config) { c.Rate = model.None }, ""},
 		{
 			"lease at its bound", func(c *compensator.Config) { c.Lease = 18 * time.Second },
 			"Lease 18s must be above 18s",
@@ -81,16 +82,19 @@ func TestNewRefuses(t *testing.T) {
 		{"service twice", func(c *compensator.Config) { c.Services = []string{"a", "b", "a"} }, `"a" is there twice`},
 		{"long service", func(c *compensator.Config) { c.Services = []string{long} }, "has 65 bytes"},
 		{"policy", func(c *compensator.Config) { c.Policy.MaxAttempts = -1 }, "MaxAttempts -1"},
-		{"slow start", func(c *compensator.Config) { c.SlowStart = -2 }, "SlowStart -2ns must be above 0, or -1"},
-		{"no slow start", func(c *compensator.Config) { c.SlowStart = -1 }, ""},
+		{
+			"slow start", func(c *compensator.Config) { c.SlowStart = -2 },
+			"SlowStart -2ns must be above 0, or model.None",
+		},
+		{"no slow start", func(c *compensator.Config) { c.SlowStart = model.None }, ""},
 		{"short window", func(c *compensator.Config) { c.AlertWindow = 999 * time.Millisecond }, "AlertWindow 999ms"},
 		{"long window", func(c *compensator.Config) { c.AlertWindow = 25 * time.Hour }, "1s to 24h0m0s"},
 		{"oldest", func(c *compensator.Config) { c.OldestReady = time.Millisecond }, "OldestReady 1ms must be"},
 		{"events", func(c *compensator.Config) { c.EventRetention = time.Minute }, "EventRetention 1m0s"},
-		{"dead", func(c *compensator.Config) { c.DeadRetention = -1 }, "DeadRetention -1ns"},
+		{"dead", func(c *compensator.Config) { c.DeadRetention = -2 }, "DeadRetention -2ns"},
 		{
 			"kept for ever and purged",
-			func(c *compensator.Config) { c.EventRetention, c.DeadRetention = -1, time.Hour }, "",
+			func(c *compensator.Config) { c.EventRetention, c.DeadRetention = model.None, time.Hour }, "",
 		},
 		{"inbox", func(c *compensator.Config) { c.InboxRetention = time.Minute }, "InboxRetention 1m0s must be"},
 		{
@@ -100,16 +104,23 @@ func TestNewRefuses(t *testing.T) {
 		{
 			"inbox shorter than DEAD rows",
 			func(c *compensator.Config) {
-				c.InboxRetention, c.QueueRetention, c.DeadRetention = 2*time.Hour, -1, 3*time.Hour
+				c.InboxRetention, c.QueueRetention, c.DeadRetention = 2*time.Hour, model.None, 3*time.Hour
 			},
 			"InboxRetention 2h0m0s must be at least DeadRetention 3h0m0s",
 		},
-		{"queues", func(c *compensator.Config) { c.QueueRetention = -2 }, "QueueRetention -2ns must be above 0, or -1"},
+		{
+			"queues", func(c *compensator.Config) { c.QueueRetention = -2 },
+			"QueueRetention -2ns must be above 0, or model.None",
+		},
 		{
 			"the default is above the others",
 			func(c *compensator.Config) { c.QueueRetention, c.DeadRetention = 999*time.Hour, 1999*time.Hour }, "",
 		},
-		{"inbox for ever", func(c *compensator.Config) { c.InboxRetention, c.DeadRetention = -1, 1999*time.Hour }, ""},
+		{
+			"inbox for ever",
+			func(c *compensator.Config) { c.InboxRetention, c.DeadRetention = model.None, 1999*time.Hour },
+			"",
+		},
 		{"limits", func(c *compensator.Config) { c.Limits.MaxBody = -1 }, "Limits"},
 	}
 	for _, tt := range tests {
@@ -154,7 +165,7 @@ func TestDefaultsHold(t *testing.T) {
 	if err := (model.Policy{}).WithDefaults().Validate(); err != nil {
 		t.Error(err)
 	}
-	if compensator.DefaultLease <= confirms.DefaultConfirmTimeout+compensator.Margin {
+	if compensator.DefaultLease <= confirms.DefaultConfirmTimeout+model.LeaseMargin {
 		t.Error("the default lease leaves no time to send")
 	}
 }

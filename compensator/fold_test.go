@@ -45,7 +45,7 @@ func TestE10_ManyKeysOfOneCauseAreOneAlert(t *testing.T) {
 		store.put(t, 1, "payments", func(r *model.TransMessage) { r.RoutingKey = "nope.captured" })
 		flood(t, store, 300, "orders", "ex")
 		r := start(t, compensator.Config{
-			Store: store, Sender: sender, Alerter: alerts, Policy: model.Policy{MaxAttempts: 1, MinDeadAge: -1},
+			Store: store, Sender: sender, Alerter: alerts, Policy: model.Policy{MaxAttempts: 1, MinDeadAge: model.None},
 		})
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
@@ -87,7 +87,7 @@ func TestE10_KeysAndExchangesFoldAcrossPasses(t *testing.T) {
 		store, sender, alerts := newStore(), newSender(), &collector{}
 		sender.script = returned
 		r := start(t, compensator.Config{
-			Store: store, Sender: sender, Alerter: alerts, Policy: model.Policy{MaxAttempts: 1, MinDeadAge: -1},
+			Store: store, Sender: sender, Alerter: alerts, Policy: model.Policy{MaxAttempts: 1, MinDeadAge: model.None},
 		})
 		for i := range 40 { // one a second: the first three apart, then one for the rest, then one a window
 			store.put(t, 1, "orders", func(r *model.TransMessage) { r.RoutingKey = fmt.Sprint("key.", i) })
@@ -175,7 +175,7 @@ func TestE10_ThrottlingSinkRestsAlone(t *testing.T) {
 		slow, good, hangs := &throttle{every: 40 * time.Second}, &collector{}, &collector{mode: "hang"}
 		r := start(t, compensator.Config{
 			Store: store, Sender: sender, Alerters: []compensator.Alerter{slow, hangs, good},
-			Policy: model.Policy{MaxAttempts: 1, MinDeadAge: -1},
+			Policy: model.Policy{MaxAttempts: 1, MinDeadAge: model.None},
 		})
 		const causes = 8
 		for i := range causes {

@@ -60,7 +60,7 @@ func TestC66_DeadAfterMaxAttempts(t *testing.T) {
 		alerts := &collector{}
 		cfg := r.config()
 		cfg.Alerter, cfg.AlertWindow = alerts, time.Second
-		cfg.Policy.MaxAttempts, cfg.Policy.MinDeadAge = 2, -1
+		cfg.Policy.MaxAttempts, cfg.Policy.MinDeadAge = 2, model.None
 		c := start(t, cfg)
 		r.untilRows(0, 5)
 		eventually(t, "all five are told", func() bool { return alerts.counts(t, 0)["unbound"] >= 5 })
@@ -98,7 +98,7 @@ func TestC44_OutageOfARealBroker(t *testing.T) {
 	r.must(node.Stop())
 	var seen counters
 	cfg := r.config()
-	cfg.Policy.MaxAttempts, cfg.Policy.MinDeadAge, cfg.Observers = 5, -1, seen.observers()
+	cfg.Policy.MaxAttempts, cfg.Policy.MinDeadAge, cfg.Observers = 5, model.None, seen.observers()
 	c := start(t, cfg)
 	eventually(t, "twenty runs were skipped", func() bool {
 		return seen.get(func() int { return seen.skipped[compensator.SkipNotReady] }) >= 20

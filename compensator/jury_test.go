@@ -35,7 +35,9 @@ func closing(t *testing.T) (*rig, compensator.Config) {
 	r := newRig(t, "mysql", dbtest.MySQL(t), amqptest.VHost(t))
 	cfg := r.config()
 	cfg.Sender = r.sender(peer.Addr(), nil)
-	cfg.Policy = model.Policy{BaseDelay: time.Hour, MaxDelay: time.Hour, Jitter: -1, MaxAttempts: 1, MinDeadAge: -1}
+	cfg.Policy = model.Policy{
+		BaseDelay: time.Hour, MaxDelay: time.Hour, Jitter: model.None, MaxAttempts: 1, MinDeadAge: model.None,
+	}
 	return r, cfg
 }
 

@@ -50,7 +50,7 @@ func TestS2_AllServicesNeedNoNames(t *testing.T) {
 		store, log := newStore(), &logtest.Buffer{}
 		store.stats = []model.Stats{{Service: "order", Ready: 7, Due: 7, OldestDue: time.Hour}}
 		r := start(t, compensator.Config{
-			Store: store, Sender: newSender(), OldestReady: -1, Logger: slog.New(slog.NewTextHandler(log, nil)),
+			Store: store, Sender: newSender(), OldestReady: model.None, Logger: slog.New(slog.NewTextHandler(log, nil)),
 		})
 		time.Sleep(10 * time.Minute)
 		r.drained(t)

@@ -33,7 +33,7 @@ func TestC44_SlowStartAfterAnOutage(t *testing.T) {
 		sender.setDown(true)
 		store.put(t, 1200, "orders", nil)
 		r := start(t, compensator.Config{
-			Store: store, Sender: sender, Rate: rate, Policy: model.Policy{MaxAttempts: 5, MinDeadAge: -1},
+			Store: store, Sender: sender, Rate: rate, Policy: model.Policy{MaxAttempts: 5, MinDeadAge: model.None},
 		})
 		time.Sleep(10 * time.Minute)
 		sender.setDown(false)
@@ -72,7 +72,7 @@ func TestC44_SlowStartDelaysNoSmallBacklog(t *testing.T) {
 	}{
 		"no rate":      {compensator.Config{}, time.Minute, 2 * time.Second},
 		"short outage": {compensator.Config{Rate: 5000}, 3 * time.Second, 2200 * time.Millisecond},
-		"off":          {compensator.Config{Rate: 5000, SlowStart: -1}, time.Minute, 2200 * time.Millisecond},
+		"off":          {compensator.Config{Rate: 5000, SlowStart: model.None}, time.Minute, 2200 * time.Millisecond},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"golang.org/x/time/rate"
+
+	"github.com/transmsg/transmsg/model"
 )
 
 // Where a slow start begins, as a share of the limit, and in messages per second where
@@ -35,7 +37,7 @@ type pace struct {
 // newPace allows bursts of a tenth of a second: in any second at most 1.1 times perSecond
 // messages are sent.
 func newPace(perSecond float64, rows int, slowStart time.Duration) *pace {
-	if math.IsInf(perSecond, 1) {
+	if perSecond == model.None || math.IsInf(perSecond, 1) {
 		perSecond = 0
 	}
 	p := &pace{limit: perSecond, rows: rows, over: slowStart}

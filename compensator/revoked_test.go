@@ -33,7 +33,7 @@ func TestC48_RevokedExchangeOnARealBroker(t *testing.T) {
 	var refused, opened counters
 	cfg := r.config()
 	cfg.Alerter = alerts
-	cfg.Policy.BaseDelay, cfg.Policy.MaxAttempts, cfg.Policy.MinDeadAge = time.Second, 5, -1
+	cfg.Policy.BaseDelay, cfg.Policy.MaxAttempts, cfg.Policy.MinDeadAge = time.Second, 5, model.None
 	cfg.Sender = r.sender("", func(c *confirms.Config) {
 		limited, err := confirms.ParseURL(node.URLFor("limited", "limited", "/"))
 		r.must(err)

@@ -156,7 +156,7 @@ func (r *rig) sender(addr string, change func(*confirms.Config)) *confirms.Sende
 func (r *rig) config() compensator.Config {
 	return compensator.Config{
 		Store: r.store, Sender: r.sender("", nil), Interval: 50 * time.Millisecond,
-		Policy: model.Policy{BaseDelay: 200 * time.Millisecond, Multiplier: 1, Jitter: -1},
+		Policy: model.Policy{BaseDelay: 200 * time.Millisecond, Multiplier: 1, Jitter: model.None},
 	}
 }
 

@@ -254,7 +254,7 @@ func (r *run) reserve(ctx context.Context, since time.Time, size int64) (refused
 
 // within is how long after its claim a row may still be sent.
 func (c *Compensator) within() time.Duration {
-	return c.cfg.Lease - c.cfg.Sender.ConfirmTimeout() - Margin
+	return c.cfg.Lease - c.cfg.Sender.ConfirmTimeout() - model.LeaseMargin
 }
 
 // stop says why the run must not go on, asked before each step.

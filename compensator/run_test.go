@@ -111,7 +111,7 @@ func TestC44_OutageClaimsNothingAndSpendsNoAttempts(t *testing.T) {
 		alerts := &collector{}
 		r := start(t, compensator.Config{
 			Store: store, Sender: sender, Alerter: alerts,
-			Policy:    model.Policy{MaxAttempts: 5, MinDeadAge: -1},
+			Policy:    model.Policy{MaxAttempts: 5, MinDeadAge: model.None},
 			Observers: []compensator.Observer{{RunSkipped: func(string) { skipped++ }}},
 		})
 		time.Sleep(10 * time.Minute)
@@ -147,7 +147,7 @@ func TestC44_ClosedConnectionSpendsNoAttempts(t *testing.T) {
 			return model.Outcome{Kind: model.Acked}
 		}
 		r := start(t, compensator.Config{
-			Store: store, Sender: sender, Policy: model.Policy{MaxAttempts: 5, MinDeadAge: -1},
+			Store: store, Sender: sender, Policy: model.Policy{MaxAttempts: 5, MinDeadAge: model.None},
 		})
 		time.Sleep(9 * time.Minute)
 		synctest.Wait()
@@ -189,7 +189,8 @@ func TestC46_ReplicasSendEachRowOnce(t *testing.T) {
 			for range 3 {
 				replicas = append(replicas, start(t, compensator.Config{
 					Store: store, Sender: sender, BatchRows: 50,
-					Locker: shared, Policy: model.Policy{BaseDelay: 10 * time.Second, Multiplier: 1, Jitter: -1},
+					Locker: shared,
+					Policy: model.Policy{BaseDelay: 10 * time.Second, Multiplier: 1, Jitter: model.None},
 				}))
 				time.Sleep(300 * time.Millisecond)
 			}

@@ -77,7 +77,7 @@ func TestC51_RunsDoNotOverlap(t *testing.T) {
 			open := 0
 			replicas = append(replicas, start(t, compensator.Config{
 				Store: store, Sender: sender, BatchRows: 10,
-				Policy: model.Policy{BaseDelay: 5 * time.Second, Multiplier: 1, Jitter: -1},
+				Policy: model.Policy{BaseDelay: 5 * time.Second, Multiplier: 1, Jitter: model.None},
 				Observers: []compensator.Observer{{
 					RunStart: func() {
 						if open++; open > 1 {

@@ -317,7 +317,7 @@ func TestLateAckDeletesTheRow(t *testing.T) {
 		store.put(t, 1, "orders", nil)
 		r := start(t, compensator.Config{
 			Store: store, Sender: sender,
-			Policy: model.Policy{BaseDelay: time.Minute, Jitter: -1},
+			Policy: model.Policy{BaseDelay: time.Minute, Jitter: model.None},
 		})
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
@@ -339,7 +339,8 @@ func TestD3_MaxAgeCountsFromTheFirstAnsweredFailure(t *testing.T) {
 		r := start(t, compensator.Config{
 			Store: store, Sender: sender,
 			Policy: model.Policy{
-				BaseDelay: 20 * time.Second, Multiplier: 1, Jitter: -1, MinDeadAge: -1, MaxAge: time.Minute,
+				BaseDelay: 20 * time.Second, Multiplier: 1, Jitter: model.None, MinDeadAge: model.None,
+				MaxAge: time.Minute,
 			},
 		})
 		time.Sleep(2 * time.Minute)

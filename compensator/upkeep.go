@@ -108,7 +108,7 @@ func (w *upkeep) ages(hard context.Context) {
 		return
 	}
 	w.clock(stats)
-	if w.c.cfg.OldestReady >= 0 {
+	if w.c.cfg.OldestReady != model.None {
 		w.oldest(stats)
 	}
 }

@@ -47,7 +47,7 @@ func TestOldestReadyCanBeOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store, alerts := newStore(), &collector{}
 		store.stats = []model.Stats{{Service: "orders", Ready: 1, OldestReady: time.Hour}}
-		r := start(t, compensator.Config{Store: store, Sender: newSender(), Alerter: alerts, OldestReady: -1})
+		r := start(t, compensator.Config{Store: store, Sender: newSender(), Alerter: alerts, OldestReady: model.None})
 		time.Sleep(10 * time.Minute)
 		r.drained(t)
 		if n := len(alerts.got()); n != 0 {
@@ -79,7 +79,7 @@ func TestClockGoneBackRaisesOneAlert(t *testing.T) {
 		}
 		ahead(5 * time.Minute)
 		r := start(t, compensator.Config{
-			Store: store, Sender: newSender(), Alerter: alerts, OldestReady: -1, Logger: textLog(log),
+			Store: store, Sender: newSender(), Alerter: alerts, OldestReady: model.None, Logger: textLog(log),
 		})
 		told(0)
 		ahead(31 * time.Minute)
@@ -197,7 +197,8 @@ func TestRetentionSurvivesErrors(t *testing.T) {
 		var mu sync.Mutex
 		ops := map[string]bool{}
 		r := start(t, compensator.Config{
-			Store: store, Sender: newSender(), DeadRetention: time.Hour, EventRetention: -1, InboxRetention: -1,
+			Store: store, Sender: newSender(), DeadRetention: time.Hour, EventRetention: model.None,
+			InboxRetention: model.None,
 			Observers: []compensator.Observer{{StoreError: func(op string, _ error) {
 				mu.Lock()
 				defer mu.Unlock()

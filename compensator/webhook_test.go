@@ -11,6 +11,7 @@ import (
 
 	"github.com/transmsg/transmsg/alert"
 	"github.com/transmsg/transmsg/compensator"
+	"github.com/transmsg/transmsg/model"
 )
 
 // C69 on real servers: 1,000 rows of three groups die while the webhook hangs and then
@@ -58,7 +59,7 @@ func TestC69_WebhookHangsThenFailsThenWorks(t *testing.T) {
 			r.put(n, "orders", "ex", key)
 		}
 		cfg := r.config()
-		cfg.Alerter, cfg.Policy.MaxAttempts, cfg.Policy.MinDeadAge = sink, 1, -1
+		cfg.Alerter, cfg.Policy.MaxAttempts, cfg.Policy.MinDeadAge = sink, 1, model.None
 		c := start(t, cfg)
 		r.untilRows(0, 1000)
 		eventually(t, "the webhook hangs", func() bool { return hung.Load() > 0 })

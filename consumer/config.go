@@ -85,7 +85,7 @@ type Queue struct {
 	Prefetch int
 	// Handlers is the most handler calls at a time, 1 to Prefetch. Defaults to 10 or Prefetch, whichever is less.
 	Handlers int
-	// Rate bounds the handler calls per second; 0 is no bound.
+	// Rate bounds the handler calls per second, at most 1,000,000. Defaults to [model.None].
 	Rate float64
 	// Deadline is the time for one handler call. Defaults to 1 min; at least 100 ms and below half of ConsumerTimeout,
 	// also for the last of Prefetch messages.
@@ -231,7 +231,7 @@ func (q *Queue) validate(where string) error {
 		return fmt.Errorf("%s: Prefetch %d must be from 1 to %d", where, q.Prefetch, maxPrefetch)
 	case q.Handlers < 1 || q.Handlers > q.Prefetch:
 		return fmt.Errorf("%s: Handlers %d must be from 1 to Prefetch %d", where, q.Handlers, q.Prefetch)
-	case q.Rate < 0 || q.Rate > maxRate:
+	case q.Rate < 0 && q.Rate != model.None || q.Rate > maxRate:
 		return fmt.Errorf("%s: Rate %g must be from 0 to 1000000 per second", where, q.Rate)
 	case q.Deadline < minTimeout || q.Deadline >= q.hold():
 		return fmt.Errorf("%s: Deadline %s must be from %s to below half of ConsumerTimeout %s", where,

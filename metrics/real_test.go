@@ -65,7 +65,7 @@ func openService(t *testing.T) *service {
 		Observers: []compensator.Observer{s.metrics.CompensatorObserver()},
 		Store:     store, Sender: s.sender, Interval: 20 * time.Millisecond,
 		Policy: model.Policy{
-			MaxAttempts: 2, MinDeadAge: -1, BaseDelay: 10 * time.Millisecond, MaxDelay: 20 * time.Millisecond,
+			MaxAttempts: 2, MinDeadAge: model.None, BaseDelay: 10 * time.Millisecond, MaxDelay: 20 * time.Millisecond,
 		},
 	})
 	must(t, err)

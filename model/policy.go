@@ -27,7 +27,7 @@ type Policy struct {
 	// MaxDelay caps the delay before jitter. Not below BaseDelay. Defaults to 5 min.
 	MaxDelay time.Duration
 	// Jitter spreads each delay by up to this share either way, 0 to 1: 0.2 means 20 %.
-	// Zero means the default of 0.2; -1 means none.
+	// Defaults to 0.2; [None] sends every row after the same delay.
 	Jitter float64
 	// MaxAttempts is the number of sends answered with a failure about the message itself
 	// after which a person is told of it, and after which it goes DEAD once it is as old as
@@ -36,10 +36,10 @@ type Policy struct {
 	// MinDeadAge is the least age, from the row's first answered failure since it was stored or
 	// replayed, at which used-up attempts make it DEAD: a node of the broker that is down, or a
 	// queue that is full, answers as a missing binding does. Until then it is sent on at the
-	// longest delay. Zero means the default of 1 h; -1 means none, the plain rule of attempts.
+	// longest delay. Defaults to 1 h; [None] is the plain rule of attempts.
 	MinDeadAge time.Duration
 	// MaxAge is the age, counted in the same way, from which a failed send makes it DEAD whatever
-	// its attempts; a first answer never does. Not below MinDeadAge. Zero means no limit.
+	// its attempts; a first answer never does. Not below MinDeadAge. Defaults to [None].
 	MaxAge time.Duration
 }
 
@@ -76,17 +76,17 @@ func (p Policy) Validate() error {
 		return fmt.Errorf("policy: Multiplier %v must be 1 to 100", p.Multiplier)
 	case p.MaxDelay < p.BaseDelay:
 		return fmt.Errorf("policy: MaxDelay %v must not be below BaseDelay %v", p.MaxDelay, p.BaseDelay)
-	case math.IsNaN(p.Jitter) || (p.Jitter != -1 && (p.Jitter < 0 || p.Jitter > 1)):
-		return fmt.Errorf("policy: Jitter %v must be 0 to 1, or -1 for none", p.Jitter)
+	case math.IsNaN(p.Jitter) || (p.Jitter != None && (p.Jitter < 0 || p.Jitter > 1)):
+		return fmt.Errorf("policy: Jitter %v must be 0 to 1, or None", p.Jitter)
 	case p.MaxAttempts < 1:
 		return fmt.Errorf("policy: MaxAttempts %d must be at least 1", p.MaxAttempts)
-	case p.MinDeadAge < 0 && p.MinDeadAge != -1:
-		return fmt.Errorf("policy: MinDeadAge %v must not be negative, or -1 for none", p.MinDeadAge)
-	case p.MaxAge < 0:
-		return fmt.Errorf("policy: MaxAge %v must not be negative", p.MaxAge)
+	case p.MinDeadAge < 0 && p.MinDeadAge != None:
+		return fmt.Errorf("policy: MinDeadAge %v must not be negative, other than None", p.MinDeadAge)
+	case p.MaxAge < 0 && p.MaxAge != None:
+		return fmt.Errorf("policy: MaxAge %v must not be negative, other than None", p.MaxAge)
 	case p.MaxAge > 0 && p.MaxAge < p.MinDeadAge:
 		return fmt.Errorf("policy: MaxAge %v must not be below MinDeadAge %v: rows would go DEAD before they may; "+
-			"raise the one, or lower the other (-1 is none)", p.MaxAge, p.MinDeadAge)
+			"raise the one, or lower the other", p.MaxAge, p.MinDeadAge)
 	}
 	return nil
 }

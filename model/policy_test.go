@@ -38,7 +38,7 @@ func TestPolicyDelayToAThousandFailures(t *testing.T) {
 		}
 		r := rapid.SampledFrom([]float64{0, 0.25, 0.5, math.Nextafter(1, 0)}).Draw(t, "r")
 		plain := p
-		plain.Jitter = -1
+		plain.Jitter = model.None
 		previous := time.Duration(0)
 		for n := 1; n <= 1000; n++ {
 			d := plain.Delay(n, r)
@@ -75,7 +75,7 @@ func TestPolicyDelayValues(t *testing.T) {
 	t.Parallel()
 	def := model.Policy{}.WithDefaults()
 	none := def
-	none.Jitter = -1
+	none.Jitter = model.None
 	full := model.Policy{BaseDelay: time.Second, Multiplier: 2, MaxDelay: time.Minute, Jitter: 1}
 	huge := model.Policy{BaseDelay: math.MaxInt64, Multiplier: 100, MaxDelay: math.MaxInt64, Jitter: 1}
 	for _, tc := range []struct {
@@ -132,14 +132,15 @@ func TestPolicyValidateNamesFieldValueAndBound(t *testing.T) {
 			"MaxDelay 999.999999ms must not be below BaseDelay 1s",
 		},
 		{"jitter one", func(p *model.Policy) { p.Jitter = 1 }, ""},
-		{"jitter none", func(p *model.Policy) { p.Jitter = -1 }, ""},
-		{"jitter above", func(p *model.Policy) { p.Jitter = 1.5 }, "Jitter 1.5 must be 0 to 1, or -1 for none"},
-		{"jitter negative", func(p *model.Policy) { p.Jitter = -0.5 }, "Jitter -0.5 must be 0 to 1, or -1 for none"},
+		{"jitter none", func(p *model.Policy) { p.Jitter = model.None }, ""},
+		{"jitter above", func(p *model.Policy) { p.Jitter = 1.5 }, "Jitter 1.5 must be 0 to 1, or None"},
+		{"jitter negative", func(p *model.Policy) { p.Jitter = -0.5 }, "Jitter -0.5 must be 0 to 1, or None"},
 		{"jitter NaN", func(p *model.Policy) { p.Jitter = math.NaN() }, "Jitter NaN must be"},
 		{"attempts negative", func(p *model.Policy) { p.MaxAttempts = -1 }, "MaxAttempts -1 must be at least 1"},
 		{"age negative", func(p *model.Policy) { p.MaxAge = -time.Second }, "MaxAge -1s must not be negative"},
-		{"no least age", func(p *model.Policy) { p.MinDeadAge, p.MaxAge = -1, time.Second }, ""},
+		{"no least age", func(p *model.Policy) { p.MinDeadAge, p.MaxAge = model.None, time.Second }, ""},
 		{"least age negative", func(p *model.Policy) { p.MinDeadAge = -2 }, "MinDeadAge -2ns must not be negative"},
+		{"no greatest age", func(p *model.Policy) { p.MaxAge = model.None }, ""},
 		{"ages equal", func(p *model.Policy) { p.MaxAge = time.Hour }, ""},
 		{
 			"greatest age below the least", func(p *model.Policy) { p.MaxAge = time.Hour - time.Second },
@@ -167,8 +168,8 @@ func TestPolicyValidateNamesFieldValueAndBound(t *testing.T) {
 func TestPolicyWithDefaultsKeepsWhatIsSet(t *testing.T) {
 	t.Parallel()
 	set := model.Policy{
-		BaseDelay: time.Minute, Multiplier: 3, MaxDelay: time.Hour, Jitter: -1, MaxAttempts: 4, MinDeadAge: time.Minute,
-		MaxAge: time.Hour,
+		BaseDelay: time.Minute, Multiplier: 3, MaxDelay: time.Hour, Jitter: model.None, MaxAttempts: 4,
+		MinDeadAge: time.Minute, MaxAge: time.Hour,
 	}
 	if got := set.WithDefaults(); got != set {
 		t.Errorf("got %+v, want %+v", got, set)
@@ -186,7 +187,7 @@ func TestE4_PolicyGivesUpByAttemptsAndAge(t *testing.T) {
 	t.Parallel()
 	p := model.Policy{MaxAttempts: 3, MinDeadAge: time.Minute, MaxAge: time.Hour}
 	unlimited := model.Policy{MaxAttempts: 3, MinDeadAge: time.Minute}
-	plain := model.Policy{MaxAttempts: 3, MinDeadAge: -1}
+	plain := model.Policy{MaxAttempts: 3, MinDeadAge: model.None}
 	for _, tc := range []struct {
 		name     string
 		policy   model.Policy

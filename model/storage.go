@@ -18,7 +18,7 @@ type Execer interface {
 // publisher sends itself has ClaimedBy: it is leased from the start.
 type Draft struct {
 	TransMessage
-	// Delay until the row is due: the sender's grace, or zero.
+	// Delay until the row is due: the sender's lease, or zero.
 	// Negative counts as zero.
 	Delay time.Duration
 }

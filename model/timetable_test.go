@@ -16,12 +16,14 @@ func TestS5_TimetableEndsWhereTheRowIsDead(t *testing.T) {
 		attempts, whenAllUsed int
 	}{
 		"defaults":       {model.Policy{}, 511 * time.Second, 3811 * time.Second, 21, 10},
-		"attempts alone": {model.Policy{MinDeadAge: -1}, 511 * time.Second, 511 * time.Second, 10, 10},
+		"attempts alone": {model.Policy{MinDeadAge: model.None}, 511 * time.Second, 511 * time.Second, 10, 10},
 		"age alone": {
-			model.Policy{MinDeadAge: -1, MaxAge: time.Minute, MaxAttempts: 1000}, math.MaxInt64, 63 * time.Second, 7, 0,
+			model.Policy{MinDeadAge: model.None, MaxAge: time.Minute, MaxAttempts: 1000},
+			math.MaxInt64,
+			63 * time.Second, 7, 0,
 		},
 		"a delay without end": {
-			model.Policy{BaseDelay: math.MaxInt64, MaxDelay: math.MaxInt64, Jitter: -1, MaxAttempts: 3},
+			model.Policy{BaseDelay: math.MaxInt64, MaxDelay: math.MaxInt64, Jitter: model.None, MaxAttempts: 3},
 			math.MaxInt64, math.MaxInt64, 3, 3,
 		},
 	} {

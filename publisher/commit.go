@@ -215,7 +215,7 @@ func (t *Tx) extend(ctx context.Context, envelopes []*envelope, since time.Time)
 		return since, nil
 	}
 	since = time.Now()
-	if _, err := t.p.cfg.Store.ExtendTx(ctx, t.exec, ids, t.p.cfg.Grace); err != nil {
+	if _, err := t.p.cfg.Store.ExtendTx(ctx, t.exec, ids, t.p.cfg.Lease); err != nil {
 		return since, fmt.Errorf("publisher: %w", &model.StoreError{Kind: model.ErrTxMustRollBack, IDs: ids, Err: err})
 	}
 	return since, nil
@@ -286,7 +286,7 @@ func (p *Publisher) held(envelopes []*envelope, since time.Time) bool {
 		if f.timed() { // its lease was never extended
 			start = f.since
 		}
-		if elapsed(start) >= p.cfg.Grace {
+		if elapsed(start) >= p.cfg.Lease {
 			return false
 		}
 	}

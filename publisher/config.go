@@ -20,7 +20,6 @@ import (
 // Defaults of [Config].
 const (
 	DefaultSendBudget = 12 * time.Second
-	DefaultMargin     = 3 * time.Second
 	// lagLimit is the age of the oldest due row from which a publisher says that
 	// nobody compensates.
 	lagLimit = 5 * time.Minute
@@ -80,10 +79,10 @@ type Config struct {
 	// SendBudget is how long after storing a row this process may still begin to send
 	// it. Defaults to 12 s.
 	SendBudget time.Duration
-	// Grace is how long a new row is not due for the compensator: the lease of the first
-	// send. At least the sender's confirm timeout + 3 s + SendBudget, or a compensator
-	// would send what is still in envelope. Defaults to exactly that.
-	Grace time.Duration
+	// Lease is how long a new row belongs to this process, for its first send, before it is due
+	// for a compensator. At least the sender's confirm timeout + 3 s + SendBudget, or a compensator
+	// would send what is still on its way. Defaults to exactly that.
+	Lease time.Duration
 	// Policy gives the delay after a failed first send. MaxAttempts and MaxAge should be
 	// those of the compensator. Defaults as in [model.Policy].
 	Policy model.Policy
@@ -113,8 +112,8 @@ func (c Config) withDefaults() Config {
 	if c.SendBudget == 0 {
 		c.SendBudget = DefaultSendBudget
 	}
-	if c.Grace == 0 && c.Sender != nil {
-		c.Grace = c.Sender.ConfirmTimeout() + DefaultMargin + c.SendBudget
+	if c.Lease == 0 && c.Sender != nil {
+		c.Lease = c.Sender.ConfirmTimeout() + model.LeaseMargin + c.SendBudget
 	}
 	if c.MaxUnsettled == 0 {
 		c.MaxUnsettled = settle.DefaultMaxPending
@@ -148,9 +147,9 @@ func (c Config) validate() error {
 			"lower MaxBody or raise max_allowed_packet", c.MaxBody, c.Store.MaxBody())
 	case c.SendBudget < time.Second:
 		return fmt.Errorf("config: SendBudget %v must be at least 1s", c.SendBudget)
-	case c.Grace < c.Sender.ConfirmTimeout()+DefaultMargin+c.SendBudget:
-		return fmt.Errorf("config: Grace %v must be at least the confirm timeout %v + %v + SendBudget %v",
-			c.Grace, c.Sender.ConfirmTimeout(), DefaultMargin, c.SendBudget)
+	case c.Lease < c.Sender.ConfirmTimeout()+model.LeaseMargin+c.SendBudget:
+		return fmt.Errorf("config: Lease %v must be at least the confirm timeout %v + %v + SendBudget %v",
+			c.Lease, c.Sender.ConfirmTimeout(), model.LeaseMargin, c.SendBudget)
 	case c.MaxUnsettled < 1:
 		return fmt.Errorf("config: MaxUnsettled %d must be at least 1", c.MaxUnsettled)
 	}

@@ -10,7 +10,7 @@ import (
 func (p *Publisher) keeper() settle.Keeper {
 	return settle.Keeper{
 		Rows: p.blockedRows, Extend: p.cfg.Store.Extend,
-		Lease: p.cfg.Grace, Every: p.cfg.Sender.ConfirmTimeout() / 3,
+		Lease: p.cfg.Lease, Every: p.cfg.Sender.ConfirmTimeout() / 3,
 		OnError: func(op string, err error) {
 			p.log.Warn("extend leases while the broker blocks", "error", err)
 			p.cfg.observer.StoreError(op, err)

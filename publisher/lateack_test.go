@@ -112,7 +112,11 @@ func (s *stack) heldSender(t *testing.T) (*publisher.Publisher, *faultproxy.Prox
 func (s *stack) endLeases(t *testing.T) {
 	t.Helper()
 	driver := map[string]string{"mysql": "mysql", "postgres": "pgx", "sqlite": "sqlite"}[s.dialect]
-	db, err := sql.Open(driver, s.dsn)
+	dsn := s.dsn
+	if s.dialect == "sqlite" {
+		dsn += "?_pragma=busy_timeout(60000)" // the store may be writing
+	}
+	db, err := sql.Open(driver, dsn)
 	must(t, err)
 	_, err = db.ExecContext(t.Context(), "UPDATE trans_message SET next_attempt_at = next_attempt_at - 600000")
 	must(t, errors.Join(err, db.Close()))

@@ -153,7 +153,7 @@ func (p *Publisher) prepare(ms []model.Message) ([]*envelope, error) {
 func (p *Publisher) draft(f *envelope, sends bool) model.Draft {
 	d := model.Draft{TransMessage: f.row}
 	if sends {
-		d.Delay = p.cfg.Grace
+		d.Delay = p.cfg.Lease
 		d.ClaimedBy = p.cfg.Instance
 	}
 	return d

@@ -24,7 +24,7 @@ func TestMain(m *testing.M) {
 
 func open(t *testing.T, s publisher.Store, snd publisher.Sender, tweak func(*publisher.Config)) *publisher.Publisher {
 	t.Helper()
-	cfg := publisher.Config{Service: "orders", Store: s, Sender: snd, Policy: model.Policy{Jitter: -1}}
+	cfg := publisher.Config{Service: "orders", Store: s, Sender: snd, Policy: model.Policy{Jitter: model.None}}
 	if tweak != nil {
 		tweak(&cfg)
 	}
@@ -77,8 +77,8 @@ func TestOpenRefuses(t *testing.T) {
 			"SendBudget 1ms must be at least 1s",
 		},
 		{
-			"grace below the relation", func(c *publisher.Config) { c.Grace = 29 * time.Second },
-			"Grace 29s must be at least the confirm timeout 15s + 3s + SendBudget 12s",
+			"lease below the relation", func(c *publisher.Config) { c.Lease = 29 * time.Second },
+			"Lease 29s must be at least the confirm timeout 15s + 3s + SendBudget 12s",
 		},
 		{"negative bound", func(c *publisher.Config) { c.MaxUnsettled = -1 }, "MaxUnsettled -1"},
 		{"policy", func(c *publisher.Config) { c.Policy.MaxAttempts = -1 }, "MaxAttempts -1"},

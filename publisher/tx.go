@@ -216,7 +216,7 @@ func (p *Publisher) renew(ctx context.Context, fs []*envelope) (renewed []*envel
 		keys[i] = model.RowKey{ID: f.msg.ID, Epoch: f.row.Epoch}
 	}
 	since = time.Now()
-	ids, err := p.cfg.Store.Renew(ctx, p.cfg.Instance, keys, p.cfg.Grace)
+	ids, err := p.cfg.Store.Renew(ctx, p.cfg.Instance, keys, p.cfg.Lease)
 	if err != nil {
 		p.log.Warn("renew leases after a long transaction: left to the compensator", "rows", len(fs), "error", err)
 		p.cfg.observer.StoreError("renew", err)

@@ -98,7 +98,7 @@ func TestC38_CommitSendsOnlyWhatExists(t *testing.T) {
 	}
 }
 
-// C38: a transaction whose commit took longer than the grace is sent once: by us with a
+// C38: a transaction whose commit took longer than the lease is sent once: by us with a
 // renewed lease, or by the compensator that has claimed it.
 func TestC38_LongCommitRenewsItsLease(t *testing.T) {
 	t.Parallel()

@@ -29,13 +29,13 @@ func (o *collectOptions) bind(set *pflag.FlagSet) {
 		"`queue` for dead letters that cannot be stored, with --collect")
 	set.DurationVar(&o.retention, "letter-retention", 0,
 		"time since their last change after which dead letters are deleted, and lost for good, at least 1h, with "+
-			"--collect; 0 is never")
+			"--collect; 0 is none")
 }
 
 // apply tells the compensator of the store that keeps dead letters.
 func (o *collectOptions) apply(cfg *compensator.Config, store compensator.Letters) {
 	if len(o.queues) > 0 {
-		cfg.Letters, cfg.LetterRetention = store, o.retention
+		cfg.Letters, cfg.LetterRetention = store, orNone(o.retention)
 	}
 }
 
@@ -50,7 +50,7 @@ func (o *collectOptions) config(sender *confirms.Config, log *slog.Logger) (cfg 
 		return cfg, false, nil
 	}
 	if o.retention != 0 && o.retention < compensator.MinRetention {
-		return cfg, false, usagef("--letter-retention %v must be at least %v, or 0 for never", o.retention,
+		return cfg, false, usagef("--letter-retention %v must be at least %v, or 0 for none", o.retention,
 			compensator.MinRetention)
 	}
 	return collector.Config{

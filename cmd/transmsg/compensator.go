@@ -66,7 +66,7 @@ func (o *compensatorOptions) bind(fs *pflag.FlagSet) {
 	set.Int64Var(&o.batchBytes, "batch-bytes", compensator.DefaultBatchBytes, "bytes per claim, at least 1")
 	set.DurationVar(&o.lease, "lease", compensator.DefaultLease,
 		"how long claimed messages are this process's; above batch/rate + --confirm-timeout + 3s")
-	set.Float64Var(&o.rate, "rate", 0, "most messages sent per second; 0 is without limit")
+	set.Float64Var(&o.rate, "rate", 0, "limit of messages sent per second; 0 is none")
 	set.StringVar(&o.instance, "instance", "",
 		"name of this instance in table, log and alerts, at most 64 bytes (default host-pid-random)")
 	set.DurationVar(&o.drain, "drain-timeout", compensator.DefaultDrainTimeout,

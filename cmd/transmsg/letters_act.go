@@ -52,7 +52,7 @@ func (a *app) lettersReplayCommand() *cobra.Command {
 		"give the messages new ids, so that consumers that have dealt with them do so again")
 	set := pflag.NewFlagSet("", pflag.ContinueOnError)
 	set.DurationVar(&inboxRetention, "inbox-retention", compensator.DefaultInboxRetention,
-		"age from which the compensator deletes consumers' inbox records: older dead letters are warned of; 0 is never")
+		"age from which the compensator deletes consumers' inbox records: older dead letters are warned of; 0 is none")
 	fs.AddFlagSet(settings(set))
 	cmd.RunE = a.verb(func(ctx context.Context, ids []string) error {
 		if !(how.Rate >= 0) || math.IsInf(how.Rate, 0) {

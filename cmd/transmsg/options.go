@@ -75,7 +75,7 @@ func (o *policyOptions) bind(fs *pflag.FlagSet) {
 	set.DurationVar(&o.MinDeadAge, "min-dead-age", model.DefaultMinDeadAge,
 		"least time since its first failure before --max-attempts make a message DEAD; 0 is none")
 	set.DurationVar(&o.MaxAge, "max-age", 0,
-		"time since its first failure from which a message is DEAD, not below --min-dead-age; 0 is without limit")
+		"time since its first failure from which a message is DEAD, not below --min-dead-age; 0 is none")
 	fs.AddFlagSet(settings(set))
 }
 
@@ -102,13 +102,16 @@ func (o *policyOptions) policy() (model.Policy, error) {
 		return p, usagef("--max-age %v must not be below --min-dead-age %v: messages would go DEAD before they may",
 			p.MaxAge, p.MinDeadAge)
 	}
-	if p.Jitter == 0 {
-		p.Jitter = -1 // the library's word for none
-	}
-	if p.MinDeadAge == 0 {
-		p.MinDeadAge = -1 // as well
-	}
+	p.Jitter, p.MinDeadAge, p.MaxAge = orNone(p.Jitter), orNone(p.MinDeadAge), orNone(p.MaxAge)
 	return p, nil
+}
+
+// orNone is a setting as the library has it: on the command line none is 0.
+func orNone[T ~int64 | ~float64](value T) T {
+	if value == 0 {
+		return model.None
+	}
+	return value
 }
 
 // logOptions are the settings of the log on stderr.

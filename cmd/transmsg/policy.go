@@ -43,7 +43,7 @@ func (a *app) policyCommand() *cobra.Command {
 			return err
 		}
 		if oldest != 0 && oldest < time.Second {
-			return usagef("--oldest-ready %v must be at least 1s, or 0 for never", oldest)
+			return usagef("--oldest-ready %v must be at least 1s, or 0 for none", oldest)
 		}
 		return a.printPolicy(p, oldest)
 	})
@@ -53,7 +53,7 @@ func (a *app) policyCommand() *cobra.Command {
 // bindOldestReady is the setting that the daemon and its timetable share.
 func bindOldestReady(set *pflag.FlagSet, to *time.Duration) {
 	set.DurationVar(to, "oldest-ready", compensator.DefaultOldestReady,
-		"age of the oldest READY message that raises an alert, at least 1s; 0 is never")
+		"age of the oldest READY message that raises an alert, at least 1s; 0 is none")
 }
 
 // jsonStep is the documented line of policy --json.

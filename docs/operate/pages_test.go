@@ -64,6 +64,7 @@ func flags(t *testing.T) map[string]bool {
 	known := map[string]bool{}
 	for _, verb := range []string{
 		"compensator", "publish", "migrate", "migrate up", "messages list", "messages retry", "stats", "topology check",
+		"dead-letters list", "dead-letters replay", "dead-letters show",
 	} {
 		out, err := exec.CommandContext(t.Context(), binary, append(strings.Fields(verb), "--help")...).Output()
 		if err != nil {

@@ -52,15 +52,15 @@ func Sleep(ctx context.Context, d time.Duration) bool {
 }
 
 // CloseGracefully tells the broker that the connection ends, which answers after all it has ready, and ends it when
-// grace is over. It returns when the library's call has.
-func (d *Dialled) CloseGracefully(grace time.Duration) {
+// within is over. It returns when the library's call has.
+func (d *Dialled) CloseGracefully(within time.Duration) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		// An error says only that the connection is gone already.
-		_ = d.Conn.CloseDeadline(time.Now().Add(grace))
+		_ = d.Conn.CloseDeadline(time.Now().Add(within))
 	}()
-	timer := time.NewTimer(grace)
+	timer := time.NewTimer(within)
 	defer timer.Stop()
 	select {
 	case <-done:

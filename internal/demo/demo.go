@@ -30,7 +30,7 @@ const (
 
 // policy tries again quickly, so that the whole life of a message fits into a demo.
 var policy = model.Policy{
-	BaseDelay: 300 * time.Millisecond, MaxDelay: 5 * time.Second, MaxAttempts: 4, MinDeadAge: -1,
+	BaseDelay: 300 * time.Millisecond, MaxDelay: 5 * time.Second, MaxAttempts: 4, MinDeadAge: model.None,
 }
 
 // Config says where the demo runs, and how much of it.

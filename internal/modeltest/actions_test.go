@@ -30,7 +30,7 @@ func (w *walk) publish(t *rapid.T) {
 	m := &message{accepted: map[int]bool{}, row: &row{Status: model.Ready, Body: "body 0", Due: w.clock}}
 	w.messages[id] = m
 	if sends {
-		m.row.Instance, m.row.Due = "publisher", w.clock+grace
+		m.row.Instance, m.row.Due = "publisher", w.clock+firstLease
 		w.flights = append(w.flights, &flight{id: id, sent: d.TransMessage, actor: "publisher"})
 	}
 }
@@ -39,7 +39,7 @@ func draft(id, body string, sends bool) model.Draft {
 	m := model.Message{ID: id, Exchange: "x", RoutingKey: "k", Body: []byte(body)}
 	d := model.Draft{TransMessage: model.NewTransMessage(service, &m, true)}
 	if sends {
-		d.ClaimedBy, d.Delay = "publisher", grace*time.Minute
+		d.ClaimedBy, d.Delay = "publisher", firstLease*time.Minute
 	}
 	return d
 }
@@ -71,7 +71,8 @@ func (w *walk) renew(t *rapid.T) {
 		return
 	}
 	f := w.flights[i]
-	got, err := w.store.Renew(w.ctx, "publisher", []model.RowKey{{ID: f.id, Epoch: f.sent.Epoch}}, grace*time.Minute)
+	got, err := w.store.Renew(w.ctx, "publisher", []model.RowKey{{ID: f.id, Epoch: f.sent.Epoch}},
+		firstLease*time.Minute)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,7 +85,7 @@ func (w *walk) renew(t *rapid.T) {
 		w.land(f) // it does not send
 		return
 	}
-	m.row.Version, m.row.Instance, m.row.Due = 1, "publisher", w.clock+grace
+	m.row.Version, m.row.Instance, m.row.Due = 1, "publisher", w.clock+firstLease
 	f.sent.Version = 1
 }
 
@@ -215,7 +216,7 @@ func (w *walk) crash(t *rapid.T) {
 
 // timePasses moves the database's clock on: leases end, rows become due.
 func (w *walk) timePasses(t *rapid.T) {
-	w.pass(t, rapid.SampledFrom([]int{baseDelay, grace, claimLease, maxDelay}).Draw(t, "minutes"))
+	w.pass(t, rapid.SampledFrom([]int{baseDelay, firstLease, claimLease, maxDelay}).Draw(t, "minutes"))
 }
 
 func (w *walk) pass(t *rapid.T, minutes int) {

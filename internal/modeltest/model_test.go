@@ -7,7 +7,7 @@ const (
 	baseDelay   = 10
 	maxDelay    = 120
 	maxAttempts = 2
-	grace       = 30 // lease of a row that its publisher sends
+	firstLease  = 30 // lease of a row that its publisher sends
 	claimLease  = 60
 	sendTail    = 2 // a row whose lease has ended may still be on the wire
 )

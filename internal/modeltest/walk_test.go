@@ -74,8 +74,8 @@ func (w *walk) newBatcher(actor string) {
 	w.batchers[actor] = settle.NewBatcher(settle.Config{
 		Store: w.store, Instance: actor,
 		Policy: model.Policy{
-			BaseDelay: baseDelay * time.Minute, MaxDelay: maxDelay * time.Minute, Multiplier: 2, Jitter: -1,
-			MaxAttempts: maxAttempts, MinDeadAge: -1,
+			BaseDelay: baseDelay * time.Minute, MaxDelay: maxDelay * time.Minute, Multiplier: 2, Jitter: model.None,
+			MaxAttempts: maxAttempts, MinDeadAge: model.None,
 		},
 	})
 }

@@ -299,7 +299,7 @@ func (s *recorder) Settle(ctx context.Context, list []model.Settlement) ([]model
 func TestBatcherDelaysDeferred(t *testing.T) {
 	t.Parallel()
 	s := &recorder{fakeStore: newFakeStore("a", "b")}
-	b := newBatcher(s, func(c *settle.Config) { c.Policy.Jitter = -1 })
+	b := newBatcher(s, func(c *settle.Config) { c.Policy.Jitter = model.None })
 	deferred, returned := result("a", model.Deferred, model.CodeNotSent), result("b", model.Returned, model.CodeNoRoute)
 	deferred.Outcome.Wait, returned.Delay = time.Hour, time.Hour
 	b.Add(deferred)

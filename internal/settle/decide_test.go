@@ -10,7 +10,7 @@ import (
 
 func TestDecide(t *testing.T) {
 	t.Parallel()
-	policy := model.Policy{Jitter: -1, MaxAttempts: 3, MinDeadAge: -1, MaxAge: time.Hour}.WithDefaults()
+	policy := model.Policy{Jitter: model.None, MaxAttempts: 3, MinDeadAge: model.None, MaxAge: time.Hour}.WithDefaults()
 	fresh := settle.Facts{}
 	tests := []struct {
 		name  string
@@ -105,7 +105,7 @@ func TestDecide(t *testing.T) {
 // Whatever the counts, an outage never makes a row DEAD (C44).
 func TestC44_OutageSpendsNoAttempt(t *testing.T) {
 	t.Parallel()
-	policy := model.Policy{MaxAttempts: 1, MinDeadAge: -1, MaxAge: time.Second}.WithDefaults()
+	policy := model.Policy{MaxAttempts: 1, MinDeadAge: model.None, MaxAge: time.Second}.WithDefaults()
 	for _, code := range []model.CauseCode{model.CodeClosed, model.CodeTimeout, model.CodeWrite, model.CodeSuspect} {
 		for n := range 1000 {
 			d := settle.Decide(model.Outcome{Kind: model.Unknown, Code: code},
@@ -121,7 +121,7 @@ func TestC44_OutageSpendsNoAttempt(t *testing.T) {
 // delay, and its alert is owed from the moment when they are used up (E4).
 func TestE4_AttemptsAloneMakeNoYoungRowDead(t *testing.T) {
 	t.Parallel()
-	p := model.Policy{Jitter: -1, MaxAttempts: 3, MaxDelay: time.Minute}.WithDefaults()
+	p := model.Policy{Jitter: model.None, MaxAttempts: 3, MaxDelay: time.Minute}.WithDefaults()
 	returned := model.Outcome{Kind: model.Returned, Code: model.CodeNoRoute}
 	refused := model.Outcome{Kind: model.Refused, Code: model.CodeOther}
 	forGood := model.Outcome{Kind: model.Refused, Code: model.CodePrecondition, Permanent: true}

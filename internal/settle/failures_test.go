@@ -51,7 +51,7 @@ func TestS6_EqualFailuresAreGathered(t *testing.T) {
 		s := newFakeStore(ids...)
 		b := newBatcher(s, func(c *settle.Config) {
 			c.Logger = slog.New(slog.NewJSONHandler(&log, nil))
-			c.Policy.MaxAttempts, c.Policy.MinDeadAge = rounds, -1
+			c.Policy.MaxAttempts, c.Policy.MinDeadAge = rounds, model.None
 		})
 		for range rounds {
 			for _, id := range ids[1:] {

@@ -183,7 +183,7 @@ func TestFailedRestoreConcernsItsRowAlone(t *testing.T) {
 	})
 }
 
-// A store call that does not come back keeps Close no longer than its grace.
+// A store call that does not come back keeps Close no longer than its limit.
 func TestBatcherCloseDoesNotWaitForAHungStore(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/transmsg/transmsg/confirms"
 	"github.com/transmsg/transmsg/internal/anystore"
+	"github.com/transmsg/transmsg/model"
 	"github.com/transmsg/transmsg/publisher"
 	"github.com/transmsg/transmsg/store/gormstore"
 )
@@ -24,9 +25,9 @@ type serviceSpec struct {
 	Window, MaxUnsettled       int
 }
 
-// grace is how long a row of this service is leased at first.
-func (s serviceSpec) grace() time.Duration {
-	return s.ConfirmTimeout + publisher.DefaultMargin + s.SendBudget
+// firstLease is how long a row of this service is leased at first.
+func (s serviceSpec) firstLease() time.Duration {
+	return s.ConfirmTimeout + model.LeaseMargin + s.SendBudget
 }
 
 // service is the library wired as the README says.

@@ -80,7 +80,7 @@ func (t *transactions) prepare(ctx context.Context) (err error) {
 	return t.open(ctx)
 }
 
-// open starts the service with a short grace, so that a transaction outlives it
+// open starts the service with a short lease, so that a transaction outlives it
 // soon, and with late confirms, so that a row which is not leased while its
 // message is under way meets the compensator.
 func (t *transactions) open(ctx context.Context) error {

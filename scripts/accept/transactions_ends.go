@@ -18,7 +18,7 @@ import (
 
 // The ends of a transaction.
 const (
-	endOutlived         = "open for longer than the grace"
+	endOutlived         = "open for longer than the lease"
 	endRolledBack       = "rolled back"
 	endSavepoint        = "savepoint rolled back, outer committed"
 	endOuter            = "outer of a savepoint that was rolled back"
@@ -31,13 +31,13 @@ const (
 	endKilled           = "process killed after the commit"
 )
 
-// outlived keeps several transactions open for longer than the grace, while the
+// outlived keeps several transactions open for longer than the lease, while the
 // compensator looks for rows that are due.
 func (t *transactions) outlived(ctx context.Context, c conduit, _ string) error {
 	var open sync.WaitGroup
 	for range 8 {
 		m := t.message(endOutlived)
-		hold := t.spec.grace() + time.Duration(100+t.Rand.IntN(1500))*time.Millisecond
+		hold := t.spec.firstLease() + time.Duration(100+t.Rand.IntN(1500))*time.Millisecond
 		open.Go(func() {
 			err := c.transaction(ctx, t.svc.pub, func(s session) error {
 				err := order(ctx, s, m)

@@ -18,10 +18,10 @@ type caller struct {
 	rng *rand.Rand
 }
 
-// grace is the lease of a new row in a run. An id whose fate is unknown is published
+// firstLease is the lease of a new row in a run. An id whose fate is unknown is published
 // again only while its row, if there is one, cannot have been sent by a compensator and
 // deleted: after that it would be a second message.
-const grace = confirmTimeout + 3*time.Second + sendBudget
+const firstLease = confirmTimeout + model.LeaseMargin + sendBudget
 
 // act does one call of a random kind. An error means that the ledger cannot be kept.
 func (c *caller) act(ctx context.Context) error {
@@ -151,8 +151,8 @@ func (c *caller) publishThese(ctx context.Context, is []intent) error {
 			}
 			return judge(err), err
 		})
-		// Half of the grace: the next call may take up to its deadline.
-		if err != nil || v != verdictMaybe || time.Since(since) > grace/2-time.Second || ctx.Err() != nil {
+		// Half of the lease: the next call may take up to its deadline.
+		if err != nil || v != verdictMaybe || time.Since(since) > firstLease/2-time.Second || ctx.Err() != nil {
 			return err
 		}
 	}

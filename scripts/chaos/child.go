@@ -40,7 +40,9 @@ const (
 // policy lets a row survive any one fault and, on single servers, lets what is never routable
 // die within a minute.
 func (s childSpec) policy() model.Policy {
-	p := model.Policy{BaseDelay: 250 * time.Millisecond, MaxDelay: 3 * time.Second, MaxAttempts: 12, MinDeadAge: -1}
+	p := model.Policy{
+		BaseDelay: 250 * time.Millisecond, MaxDelay: 3 * time.Second, MaxAttempts: 12, MinDeadAge: model.None,
+	}
 	if s.Patient {
 		p.MinDeadAge = 0 // the default
 	}

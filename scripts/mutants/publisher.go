@@ -13,7 +13,7 @@ func ofPublisher() []mutant {
 			"Within: f.p.cfg.SendBudget", "Within: 0*f.p.cfg.SendBudget",
 			test(publisherPkg, "TestLeaseIsCountedFromBeforeTheInsert")),
 		one("publisher/no-lease-for-what-it-sends", "publisher/publish.go",
-			"d.Delay = p.cfg.Grace", "d.Delay = 0*p.cfg.Grace",
+			"d.Delay = p.cfg.Lease", "d.Delay = 0*p.cfg.Lease",
 			test(publisherPkg, "TestPublishDecidesWhoSends")),
 		one("publisher/not-before-by-the-process's-clock", "publisher/envelope.go",
 			"return f.row.NotBefore > 0", "return f.row.NotBefore > time.Now().UnixMilli()",
